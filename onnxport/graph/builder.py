@@ -306,6 +306,11 @@ class OpBuilder:
         self.inputs.append(value)
         return value
 
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the model's graph, not the body of a branch or a loop."""
+        return self._is_main
+
     def body(self, build: Callable[[OpBuilder], Sequence[ir.Value]]) -> ir.Graph:
         """The graph that `build` writes into a fresh subgraph builder; what it returns are the outputs.
 

@@ -15,6 +15,7 @@ from tensorflow.python.framework.function_def_to_graph import (
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.names import check_outputs_apart, chosen_names
+from onnxport.graph.walks import operands_first
 from onnxport.tracing.tensorflow_inputs import Dynamic
 
 Dims = tuple[int | str | None, ...] | None
@@ -61,6 +62,20 @@ class Program:
     # What stands for the graph's other placeholders, by tensor name: `Variable`, eager tensor or resource.
     captured: Mapping[str, Any] = field(default_factory=dict)
     _functions: dict[tuple[str, Any], Any] = field(default_factory=dict)
+
+    def evaluated(self, tensor: Any) -> Any:
+        """The present value of a tensor that depends on no input: a variable of TensorFlow 1, or the handle of a table."""
+        definition = self.graph.as_graph_def()
+        needed = operands_first([tensor.op], lambda node: [*(item.op for item in node.inputs), *node.control_inputs])
+        names = {node.name for node in needed}
+        for index in reversed([i for i, node in enumerate(definition.node) if node.name not in names]):
+            del definition.node[index]
+
+        def read() -> Any:
+            (value,) = tf.graph_util.import_graph_def(definition, name="", return_elements=[tensor.name])
+            return tf.identity(value)
+
+        return tf.compat.v1.wrap_function(read, [])()
 
     def has_function(self, name: str) -> bool:
         """Whether the library holds a function of this name."""

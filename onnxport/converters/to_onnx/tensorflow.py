@@ -17,6 +17,9 @@ from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.tensorflow_arguments import call_entry
 from onnxport.converters.to_onnx.tensorflow_graphs import functions_of, ordered, skip_identities
 from onnxport.converters.to_onnx.tensorflow_sources import Sources
+from onnxport.converters.to_onnx.tensorflow_state import State
+from onnxport.converters.to_onnx.tensorflow_v1 import ControlFlow, Frame, Part, branch
+from onnxport.converters.to_onnx.tensorflow_v1 import ordered as ordered_with_flow
 from onnxport.converters.to_onnx.tensorflow_writes import Writes
 from onnxport.errors import InvalidModelError, MapEntryError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -33,6 +36,7 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry, Undefined
+from onnxport.opset_maps.to_onnx.tensorflow.control_flow import branched, while_
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.progress import stage
@@ -118,6 +122,7 @@ def _graph_input(op: OpBuilder, port: Port) -> ir.Value:
     return value
 
 
+_STATIC = 64  # operators at most that are run to have the number that they give
 _REFUSED = object()  # stands for the results of an operator that was refused; what uses them is only looked up
 
 
@@ -132,6 +137,9 @@ class _Lowering:
         self._surveyed: set[str] = set()
         self._source = Sources()
         self.writes = Writes(program, self._source)
+        self._state = State(program)
+        self._flows: dict[int, ControlFlow] = {}
+        self._parts: dict[str, Part] = {}
         op.on_call(self.call)
 
     def call(self, op: OpBuilder, function: Function, arguments: Sequence[Any]) -> list[Any]:
@@ -140,13 +148,15 @@ class _Lowering:
         Raises:
             UnsupportedOperator: a result was refused; what and why is noted already.
         """
+        if function.name in self._parts:
+            return self._part_results(op, self._parts[function.name], arguments)
         types = self.program.argument_types(function.name)
         shapes = [_tf_shape(item, dtype) for item, dtype in zip(arguments, types, strict=True)]
         graph = self.program.function(function.name, shapes)
         bound = {tensor.name: item for tensor, item in zip(graph.inputs, arguments, strict=True)}
         before = len(self.refused)
         try:
-            results = self.graph(op, bound, graph.outputs)
+            results = self.graph(op, bound, graph.outputs, self._state.left_behind(graph))
         except NeedsState:
             self.refused.forget_since(before)  # it is lowered once more
             raise
@@ -177,20 +187,105 @@ class _Lowering:
             for inner in functions_of(node):
                 self._survey(inner)
 
-    def graph(self, op: OpBuilder, bound: dict[str, Any], targets: Sequence[Any]) -> list[Any]:
-        """The values of `targets` in a graph whose arguments are `bound` by tensor name."""
+    def graph(
+        self, op: OpBuilder, bound: dict[str, Any], targets: Sequence[Any], writes: Sequence[Any] = ()
+    ) -> list[Any]:
+        """The values of `targets` in a graph whose arguments are `bound` by tensor name, its `writes` done too."""
         values = dict(bound)
-        for node in ordered(targets):
-            if node.outputs and node.outputs[0].name in values:
+        flow = self._flow(targets)
+        roots = [*(tensor.op for tensor in targets), *writes]
+        for node in ordered_with_flow(roots, bound, flow, self._state.before):
+            if any(tensor.name in values for tensor in node.outputs):
+                continue
+            frame = flow.frame(node)
+            if frame is not None:
+                values.update(self._loop(op, frame, node, values))
+                continue
+            if node.type in ("Merge", "RefMerge"):
+                values.update(self._branches(op, node, values))
+                continue
+            if node.type == "TensorListStack" and op.is_main and self._is_static(node):
+                array = array_of(self.program.evaluated(node.outputs[0]))
+                values[node.outputs[0].name] = constant(op, array, node.name)
+                continue
+            if node.type in self._state.WRITES:
+                self._state.write(op, node, [values[tensor.name] for tensor in node.inputs], self.writes)
                 continue
             results = self._node(op, node, [values[tensor.name] for tensor in node.inputs])
             values.update((tensor.name, item) for tensor, item in zip(node.outputs, results, strict=True))
         return [values[tensor.name] for tensor in targets]
 
+    def _is_static(self, node: Any) -> bool:
+        """Whether a node computes from constants alone, as TensorFlow's own code does with axes."""
+        nodes = ordered([node.outputs[0]])
+        return len(nodes) < _STATIC and not any(item.op_def.is_stateful or item.type == "Placeholder" for item in nodes)
+
+    def _flow(self, targets: Sequence[Any]) -> ControlFlow:
+        graph = targets[0].graph if targets else self.program.graph
+        if id(graph) not in self._flows:
+            self._flows[id(graph)] = ControlFlow(graph)
+        return self._flows[id(graph)]
+
+    def _part_results(self, op: OpBuilder, part: Part, arguments: Sequence[Any]) -> list[Any]:
+        before = len(self.refused)
+        bound = {tensor.name: item for tensor, item in zip(part.inputs, arguments, strict=True)}
+        results = self.graph(op, bound, part.outputs)
+        if any(item is _REFUSED for item in results):
+            raise UnsupportedOperator(f"a result of {part.name} was refused", self.refused.since(before))
+        return results
+
+    def _as_function(self, part: Part) -> Function:
+        self._parts[part.name] = part
+        return Function(part.name, part.passed)
+
+    def _loop(self, op: OpBuilder, frame: Frame, node: Any, values: dict[str, Any]) -> dict[str, Any]:
+        """The results of a loop of TensorFlow 1, as those of the While that it stands for."""
+        entering = [values[tensor.name] for tensor in frame.entering]
+        source = self._source(node)
+        if frame.condition is None or frame.body is None or any(item is _REFUSED for item in entering):
+            return dict.fromkeys(frame.exits, _REFUSED)
+        parts = self._as_function(frame.condition), self._as_function(frame.body)
+        try:
+            with op.at(source, [_expected(tensor) for tensor in frame.merged]):
+                results = while_(op, entering, cond=parts[0], body=parts[1])
+        except UnsupportedOperator as error:
+            if not error.operators:
+                self.refused.add("while_loop", str(error), source.where)
+            return dict.fromkeys(frame.exits, _REFUSED)
+        return {name: results[place] for name, place in frame.exits.items()}
+
+    def _branches(self, op: OpBuilder, merge: Any, values: dict[str, Any]) -> dict[str, Any]:
+        """The result of a branch of TensorFlow 1, as that of an If: its false side comes first."""
+        source = self._source(merge)
+        name = merge.outputs[0].name
+        try:
+            predicate, switches = branch(merge)
+            sides = [
+                Part(f"{merge.name} {side}", [switch.outputs[side] for switch in switches], [merge.inputs[side]])
+                for side in (0, 1)
+            ]
+            arguments = [values[switch.inputs[0].name] for switch in switches]
+            if any(item is _REFUSED for item in (values[predicate.name], *arguments)):
+                return {name: _REFUSED}
+            with op.at(source, [_expected(merge.outputs[0])]):
+                (result,) = branched(
+                    op,
+                    values[predicate.name],
+                    lambda b: self._part_results(b, sides[1], arguments),
+                    lambda b: self._part_results(b, sides[0], arguments),
+                )
+        except UnsupportedOperator as error:
+            if not error.operators:
+                self.refused.add("Merge", str(error), source.where)
+            return {name: _REFUSED}
+        return {name: self._typed(op, _expected(merge.outputs[0]), result, source)}
+
     def _node(self, op: OpBuilder, node: Any, operands: list[Any]) -> Sequence[Any]:
         if node.type == "Placeholder":
             return [self._capture(node)]
         source = self._source(node)
+        if node.type in self._state.SOURCES:
+            return [self._materialise(self.program.evaluated(node.outputs[0]), node.name)]
         entry = self._entry(node)
         if entry is None:
             self.refused.add(node.type, "no form for complex numbers" if table.find(node.type) else "", source.where)
@@ -260,12 +355,17 @@ class _Lowering:
     def _variable(self, variable: Variable) -> VariableHandle:
         result: list[ir.Value] = []
 
-        def read() -> ir.Value:
+        def initial() -> ir.Value:
             self.writes.note_read(variable.name)
             if not result:
                 result.append(_parameter(self._root, variable))
             return result[0]
 
+        def read() -> ir.Value:
+            written = self._state.written(variable.name)
+            return initial() if written is None else written
+
+        self._state.initial[variable.name] = initial
         return VariableHandle(variable.name, read, variable.dtype, variable.shape)
 
     def _resource(self, tensor: Any) -> VariableHandle | ResourceHandle:
@@ -273,7 +373,7 @@ class _Lowering:
         from tensorflow import raw_ops
 
         data = getattr(tensor, "_handle_data", None)
-        if data is None or not data.is_set or tensor.dtype != dtypes.resource:
+        if data is None or not data.is_set or tensor.dtype != dtypes.resource or len(data.shape_and_type) != 1:
             return ResourceHandle(tensor)
         dtype = dtypes.as_dtype(data.shape_and_type[0].dtype)
         shape = tuple(dim.size for dim in data.shape_and_type[0].shape.dim)

@@ -20,6 +20,7 @@ class Writes:
         self._program = program
         self._sources = sources
         self._read: set[str] = set()
+        self._done: set[str] = set()
         self._writes: list[tuple[str, Unsupported]] = []
         graph = program.graph
         if hasattr(graph, "control_outputs"):
@@ -31,14 +32,20 @@ class Writes:
         """Records that an output depends on a variable."""
         self._read.add(name)
 
+    def note_done(self, name: str) -> None:
+        """Records that the graph holds a write: later reads give what was written."""
+        self._done.add(name)
+
     def refused(self) -> list[Unsupported]:
         """The writes to variables that outputs depend on."""
         return [item for name, item in self._writes if not name or name in self._read]
 
     def notes(self) -> list[str]:
         """What the result leaves out: writes to variables that no output depends on."""
-        names = sorted({name for name, _ in self._writes if name not in self._read})
-        return [f"left out, since no output depends on them: writes to {', '.join(names)}"] if names else []
+        unread = {name for name, _ in self._writes if name not in self._read}
+        names, done = sorted(unread - self._done), sorted(unread & self._done)
+        notes = [f"left out, since no output depends on them: writes to {', '.join(names)}"] if names else []
+        return [*notes, f"what {', '.join(done)} holds is not kept from one run to the next"] if done else notes
 
     def _collect(self, nodes: Iterable[Any], names: dict[str, str]) -> None:
         """Notes the writes among `nodes`; `names` gives the variable that an argument of the function is."""

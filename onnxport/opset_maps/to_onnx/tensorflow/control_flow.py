@@ -216,6 +216,9 @@ def while_(op: OpBuilder, input: list[Any], *, cond: Function, body: Function, *
             position = next((k for k, item in scanned.items() if item is request.variable), None)
             if position is None:
                 raise  # a loop around this one has to keep the list
+            if input[position].shape is None:
+                input = [*input]  # noqa: A001
+                input[position] = replace(input[position], shape=request.variable.element)
             scanned = {k: LoopVariable() for k in scanned if k != position}
 
 

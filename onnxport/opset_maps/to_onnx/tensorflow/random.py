@@ -9,7 +9,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import built, case, f32
 from onnxport.opset_maps.lowerings import random
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64
@@ -103,6 +103,18 @@ def multinomial(op: OpBuilder, logits: ir.Value, num_samples: ir.Value, *state: 
 def random_shuffle(op: OpBuilder, value: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """The rows in the order of uniform numbers."""
     return op.Gather(value, random.permutation(op, op.dim(value, 0)), axis=0)
+
+
+def _with_generator() -> Any:
+    module = tf.Module()
+    module.generator = tf.random.Generator.from_seed(1)
+    return tf.function(lambda x: x + module.generator.normal(tf.shape(x)) * 0.0)
+
+
+@tensorflow.lower("RngReadAndSkip", cases=[built(_with_generator, f32(2, 3))])
+def read_and_skip(op: OpBuilder, resource: Any, alg: ir.Value, delta: ir.Value) -> ir.Value:
+    """Zeros: ONNX's generators have a state of their own."""
+    return op.const(np.zeros(3, np.int64))
 
 
 @tensorflow.lower(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32, i64
-from onnxport.opset_maps.lowerings.axes import permuted, positions
+from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.sizes import target_shape
@@ -85,20 +85,6 @@ def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ())
     if input.shape is None or not input.shape.is_static():
         raise UnsupportedOperator("Squeeze: without axes the operand's shape must be static")
     return op.Squeeze(input, op.axes(*(i for i, dim in enumerate(input.shape) if dim == 1)))
-
-
-@tensorflow.lower(
-    "Transpose ConjugateTranspose",
-    cases=[
-        case(lambda x: tf.raw_ops.ConjugateTranspose(x=x, perm=[1, 0]), f32(2, 3)),
-        case(lambda x: tf.transpose(x, [2, 0, 1]), f32(2, 3, 4), dynamic=True),
-        case(lambda x: tf.transpose(x), f32(2, 3, 4), dynamic=True),
-    ],
-)
-def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
-    """ONNX Transpose."""
-    axes = static_ints(op, perm, "Transpose: perm")
-    return permuted(op, x, [axis % len(axes) for axis in axes])
 
 
 @tensorflow.lower(
@@ -270,7 +256,9 @@ def size(op: OpBuilder, input: ir.Value, *, out_type: ir.DataType = ir.DataType.
 
 @tensorflow.lower("Rank", cases=[case(lambda x: tf.raw_ops.Rank(input=x) + 1, f32(2, 3))])
 def rank_(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The rank, a constant."""
+    """The rank, a constant where it is known."""
+    if input.shape is None:
+        return op.cast(op.Size(op.Shape(input)), ir.DataType.INT32)
     return op.const(np.asarray(rank(input), np.int32))
 
 

@@ -166,6 +166,7 @@ def tensor_list_set_item(
     """The stack with one slice replaced; of a loop variable only the note of it."""
     items = replace(input_handle, shape=merged_shape(input_handle, item))
     if items.variable is not None:
+        items.variable.element = items.shape
         if resize_if_index_out_of_bounds:
             raise NeedsState(items.variable)
         return replace(items, variable=None, write=Write(items.variable, index, item))

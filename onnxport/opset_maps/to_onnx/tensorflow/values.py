@@ -42,6 +42,19 @@ class ResourceHandle:
 
 
 @dataclass(frozen=True)
+class ArrayHandle:
+    """A TensorArray of TensorFlow 1: its elements are a `TensorList` that goes from one operator to the next as its flow.
+
+    Attributes:
+        dtype: element type.
+        grows: whether a write beyond the end makes it longer.
+    """
+
+    dtype: ir.DataType
+    grows: bool
+
+
+@dataclass(frozen=True)
 class Function:
     """A function attribute: ``op.call(function, arguments)`` writes it in place.
 
@@ -55,7 +68,14 @@ class Function:
 
 
 class LoopVariable:
-    """A list that is written once in every turn of a loop, in order, and never read: it needs no state."""
+    """A list that is written once in every turn of a loop, in order, and never read: it needs no state.
+
+    Attributes:
+        element: what is known of the shape of an element, once one was written.
+    """
+
+    def __init__(self) -> None:
+        self.element: tuple[int | None, ...] | None = None
 
 
 class NeedsState(Exception):
