@@ -1,4 +1,4 @@
-"""Programs that write variables before they read them, TensorFlow 1's loops, branches, arrays and variables, lists of unknown shape."""
+"""Variables written before they are read, TensorFlow 1's loops, branches, arrays and variables, lists of unknown shape."""
 
 import numpy as np
 import pytest
