@@ -57,11 +57,13 @@ def _pieces(graph: ir.Graph, bound: int) -> Iterator[_Piece]:
     groups: list[list[ir.Node]] = [[]]
     held: dict[ir.Value, None] = {}
     for node in graph:
-        if groups[-1] and sum(_nbytes(value) for value in held) >= bound:
+        large = [value for value in values_read(node) if _nbytes(value) > _EMBEDDED and _is_weight(value)]
+        # Only another weight begins a piece: what is computed from one alone, as its cast, does not go from piece to piece.
+        if groups[-1] and any(value not in held for value in large) and sum(map(_nbytes, held)) >= bound:
             groups.append([])
             held.clear()
         groups[-1].append(node)
-        held.update({value: None for value in values_read(node) if _is_weight(value)})
+        held.update(dict.fromkeys(large))
     places = {value: i for i, nodes in enumerate(groups) for node in nodes for value in node.outputs}
     needed: dict[ir.Value, int] = dict.fromkeys(graph.outputs, len(groups))
     for i, nodes in enumerate(groups):
