@@ -104,7 +104,7 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
 def _perform(order: Order) -> None:
     with console.outcome(order.as_json, f"converting {order.source}", verbose=order.verbose, quiet=order.quiet):
         if order.check:
-            found = survey(order)
+            outlook = survey(order)
         else:
             with console.failure_page(order.html, order.source):
                 summary = carry_out(order)
@@ -112,7 +112,7 @@ def _perform(order: Order) -> None:
             if order.html is not None and report is not None:
                 report.to_html(order.html, command=console.typed(), files=(order.source, summary["output"]))
     if order.check:
-        console.print_json(found) if order.as_json else _show_survey(found)
+        console.print_json(outlook) if order.as_json else _show_survey(outlook)
         return
     report = summary["validation"]
     if order.as_json:

@@ -174,14 +174,14 @@ def infer_outputs(
             raise UnsupportedOperator(f"{message}; a newer target_opset may have the type") from error
         raise MapEntryError(message) from error
     for value in node.outputs:
-        found = inferred.get(value.name or "")
-        if found is None:
+        declared = inferred.get(value.name or "")
+        if declared is None:
             continue
-        if has_map(found):
-            set_type(value, found)
+        if has_map(declared):
+            set_type(value, declared)
             continue
-        value.type = ir.serde.deserialize_type_proto_for_type(found)
-        value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None
+        value.type = ir.serde.deserialize_type_proto_for_type(declared)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(declared) if declared.HasField("tensor_type") else None
     if node.op_type.startswith("Reduce") and not node.domain and node.outputs[0].shape is None:
         node.outputs[0].shape = _reduced_rank(node)
 

@@ -125,9 +125,9 @@ def _moves(tensor: ir.TensorProtocol) -> tuple[Sequence[int], list[Move]]:
     if text is None:
         return shape, []
     try:
-        said: Any = json.loads(text)
-        original = _whole_numbers(said["shape"])
-        moves = [Move(str(kind), _whole_numbers(numbers)) for kind, *numbers in said["moves"]]
+        parsed: Any = json.loads(text)
+        original = _whole_numbers(parsed["shape"])
+        moves = [Move(str(kind), _whole_numbers(numbers)) for kind, *numbers in parsed["moves"]]
         fits = tuple(_shapes(original, moves)[-1]) == shape
     except (TypeError, ValueError, KeyError):
         return shape, []

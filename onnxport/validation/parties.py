@@ -8,8 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.validation.runners import Runner
-from onnxport.validation.runners.base import InputSpec
+from onnxport.validation.runners.base import InputSpec, Runner
 
 
 @dataclass(frozen=True)

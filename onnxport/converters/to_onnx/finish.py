@@ -40,10 +40,10 @@ def finish(
     for rewrite in rewrites:
         rewrite(model)
     model = clean(model)
-    said = _fitted(model, op) if runtime == "onnxruntime" else ()
+    rewritten = _fitted(model, op) if runtime == "onnxruntime" else ()
     MergeWeightMovesPass()(model)
     if notes is not None:
-        notes.extend((*said, *_without_rank(model)))
+        notes.extend((*rewritten, *_without_rank(model)))
     model.ir_version = lowest_ir_version(model)
     return model
 

@@ -69,7 +69,7 @@ def _dimensions(model: ir.Model, given: Any, names: Mapping[str, str]) -> dict[t
     if given is None:
         return {}
     inputs = {value.name or "": value for value in model.graph.inputs}
-    found: dict[tuple[str, int], str | int] = {}
+    wanted: dict[tuple[str, int], str | int] = {}
     for path, item in by_path(given, list(names)).items():
         name = path if path in names.values() else names.get(path)
         if name is None:
@@ -82,8 +82,8 @@ def _dimensions(model: ir.Model, given: Any, names: Mapping[str, str]) -> dict[t
                 raise InvalidInputError(
                     f"dynamic_shapes: dimension {axis} of {name!r} is {dim!r}: of an ONNX model dimensions are names or sizes"
                 )
-            found[name, axis] = dim
-    return found
+            wanted[name, axis] = dim
+    return wanted
 
 
 def _renamed(request: Request, names: Mapping[str, str]) -> Request:

@@ -319,7 +319,7 @@ class _Lowering:
             return value
         shape = expected.shape
         if shape is not None and value.shape is not None and value.shape.rank() == len(shape):
-            shape = tuple(known if said is None else said for known, said in zip(value.shape, shape, strict=True))
+            shape = tuple(known if given is None else given for known, given in zip(value.shape, shape, strict=True))
         if value.producer() is None and value.shape is not None:
             shape = None  # an input or parameter passed through keeps its own shape
         try:

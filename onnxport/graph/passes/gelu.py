@@ -105,8 +105,8 @@ def _times(value: ir.Value, number: float) -> ir.Value | None:
     """What is multiplied by about `number`."""
     product = producer(value, "Mul")
     for factor, x in factors_of(product):
-        found = scalar(factor)
-        if found is not None and math.isclose(found, number, rel_tol=1e-6):
+        constant = scalar(factor)
+        if constant is not None and math.isclose(constant, number, rel_tol=1e-6):
             return x
     return None
 

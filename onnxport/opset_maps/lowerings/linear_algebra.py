@@ -182,9 +182,9 @@ def first_on_diagonal(op: OpBuilder, a: ir.Value, flags: ir.Value) -> ir.Value:
     """The place, counted from 1, of the first flag on the diagonals of matrices, int32; 0 without one."""
     rows, columns = (counted(op, size(op, a, axis), column=axis == -2) for axis in (-2, -1))
     number = op.cast(op.And(flags, op.Equal(rows, columns)), ir.DataType.INT32)
-    found = op.reduce("ReduceMax", number, [-1], keepdims=False)
-    place = op.cast(op.ArgMax(found, axis=-1, keepdims=0), ir.DataType.INT32)
-    return op.Mul(op.Add(place, 1), op.reduce("ReduceMax", found, [-1], keepdims=False))
+    greatest = op.reduce("ReduceMax", number, [-1], keepdims=False)
+    place = op.cast(op.ArgMax(greatest, axis=-1, keepdims=0), ir.DataType.INT32)
+    return op.Mul(op.Add(place, 1), op.reduce("ReduceMax", greatest, [-1], keepdims=False))
 
 
 def _reflection(op: OpBuilder, a: ir.Value, k: ir.Value, rows: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:

@@ -110,8 +110,8 @@ def substituted(op: OpBuilder, x: ir.Value, pattern: Pattern, text: str) -> ir.V
         again = b.And(b.And(match, b.Slice(before, [0], [end], [0])), b.Equal(cells.rows, rows))
         return [joined(b, replace(cells, strings=strings).only(b, b.Not(again)))]
 
-    found = f"(?s).*[^{inside}].*" if pattern.negated else f"(?s).*[{inside}].*"
-    return cutting.changed_if_any(op, op.RegexFullMatch(x, pattern=found), change, x)
+    anywhere = f"(?s).*[^{inside}].*" if pattern.negated else f"(?s).*[{inside}].*"
+    return cutting.changed_if_any(op, op.RegexFullMatch(x, pattern=anywhere), change, x)
 
 
 def _with_text(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:

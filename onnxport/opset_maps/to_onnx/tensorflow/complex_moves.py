@@ -80,10 +80,6 @@ def lifted(name: str, places: tuple[int, ...]) -> Callable[..., Any]:
     return lower
 
 
-def _raw(name: str, **rest: Any) -> Callable[..., Any]:
-    return lambda **given: getattr(tf.raw_ops, name)(**given, **rest)
-
-
 _ROWS = np.array([[2], [0]])
 # TensorFlow's name, which operands are complex, an example.
 _LIFTED: dict[str, tuple[tuple[int, ...], Case]] = {

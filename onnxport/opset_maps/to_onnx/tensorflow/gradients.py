@@ -107,10 +107,6 @@ def bias_add_grad(op: OpBuilder, out_backprop: ir.Value, *, data_format: str = "
     return op.reduce("ReduceSum", out_backprop, [axis for axis in range(n) if axis != channels], keepdims=False)
 
 
-def _broadcast_gradient(shapes: tuple[list[int], list[int]]) -> Callable[[], Any]:
-    return lambda: tf.raw_ops.BroadcastGradientArgs(s0=tf.constant(shapes[0]), s1=tf.constant(shapes[1]))
-
-
 def _of_shapes(x: Any, y: Any) -> Any:
     return tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(x), s1=tf.shape(y))
 

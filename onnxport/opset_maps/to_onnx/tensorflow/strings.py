@@ -132,7 +132,7 @@ def string_ngrams(
     counts = [op.Max(op.Sub(lengths, width - 1), 0) for width in ngram_widths]
     whole = reduce(op.Add, counts)
     row_ends = op.CumSum(whole, op.const(np.int64(0)))
-    offsets, found, targets = op.Sub(row_ends, whole), [], []
+    offsets, pieces, targets = op.Sub(row_ends, whole), [], []
     within = op.Sub(places, op.Gather(starts, rows, axis=0))
     for width, count in zip(ngram_widths, counts, strict=True):
         term = data
@@ -140,9 +140,9 @@ def string_ngrams(
             following = op.Gather(data, op.Min(op.Add(places, step), op.Sub(total, 1)), axis=0)
             term = op.StringConcat(op.StringConcat(term, op.const(np.array(separator, object))), following)
         whole_term = op.Less(within, op.Gather(count, rows, axis=0))
-        found.append(op.Compress(term, whole_term, axis=0))
+        pieces.append(op.Compress(term, whole_term, axis=0))
         targets.append(op.Compress(op.Add(op.Gather(offsets, rows, axis=0), within), whole_term, axis=0))
         offsets = op.Add(offsets, count)
-    terms, order = (op.Concat(*items, axis=0) if len(items) > 1 else items[0] for items in (found, targets))
+    terms, order = (op.Concat(*items, axis=0) if len(items) > 1 else items[0] for items in (pieces, targets))
     result = scatter_elements(op, op.Expand(op.const(np.array("", object)), op.shape(order)), order, terms, 0)
     return result, op.cast_like(op.Concat(op.const([0]), row_ends, axis=0), data_splits)
