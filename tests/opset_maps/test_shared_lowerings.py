@@ -17,6 +17,7 @@ ALONE = {
         "complex_functions": ("scaled silu sinc times", "TensorFlow has no such operator of complex numbers"),
         "complex_numbers": ("from_polar is_complex mark_complex total", "ATen's entries take numbers of both kinds"),
         "dtypes": ("to_dtype", "TensorFlow's operands have one type"),
+        "eigen": ("singular", "TensorFlow refuses singular vectors"),
         "indefinite": ("factors solution", "TensorFlow has no such operator"),
         "linear_algebra": (
             "exponential first_on_diagonal reflected reflectors swapped_rows",
