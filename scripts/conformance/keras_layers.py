@@ -156,17 +156,19 @@ def report(paths: dict[str, Path], place: Path) -> None:
         "",
         "- *right*: numbers, and shapes and dtypes at two sizes of the batch; *refused*: an error names the reason; *fixed*: the",
         "  batch is fixed; *not run*: Keras itself does not run the case on this backend. Per cents are of those that it runs.",
-        "- Numbers are never wrong: such a case would stand here as *wrong*, an error of ours as *defect*.",
+        "- *wrong*: the proof fails, and `convert` raises an error; *defect*: an error of ours.",
         "",
-        "| backend | cases | right | " + " | ".join(VERDICTS[1:]) + " |",
-        "|-|-|-|" + "-|" * len(VERDICTS[1:]),
+        "| backend | tried | Keras runs | right | " + " | ".join(VERDICTS[1:]) + " |",
+        "|-|-|-|-|" + "-|" * len(VERDICTS[1:]),
     ]
     for backend, found in results.items():
         counts = collections.Counter(item[0][1] for item in found.values())
         run = len(found) - counts["not run"]
         share = f"{counts['right']} ({100 * counts['right'] / max(1, run):.1f} %)"
         lines.append(
-            f"| {backend} | {run} | {share} | " + " | ".join(str(counts[kind]) for kind in VERDICTS[1:]) + " |"
+            f"| {backend} | {len(found)} of {len(names)} | {run} | {share} | "
+            + " | ".join(str(counts[kind]) for kind in VERDICTS[1:])
+            + " |"
         )
     lines += ["", "| layer | cases | " + " | ".join(results) + " |", "|-|-|" + "-|" * len(results)]
     layers = list(dict.fromkeys(name.partition(":")[0] for name in names))
