@@ -131,20 +131,32 @@ def report(results: dict[str, list[Any]], more: dict[str, list[Any]], path: Path
         "",
         "- *agrees*: converts with a dynamic batch, and onnxruntime gives the model's numbers at two batch sizes and more",
         "  under the budgets of `onnxport.validation`; *fixed batch*: only for the batch of the example.",
+        "- A row is as its architecture was last run: what is mended since shows at its next run.",
         "- *not in eager*: no tiny configuration and inputs of the generic recipe run in PyTorch itself; not counted.",
         "",
     ]
     for title, table in (("transformers", results), ("timm", more)):
-        lines += _table(title, table) if table else []
+        lines += _table(title, table, _count(title)) if table else []
     path.write_text("\n".join(lines) + "\n")
 
 
-def _table(title: str, results: dict[str, list[Any]]) -> list[str]:
+def _count(title: str) -> int:
+    """How many there are."""
+    from scripts.conformance import zoo_models, zoo_timm
+
+    return len(zoo_models.architectures() if title == "transformers" else zoo_timm.families())
+
+
+def _table(title: str, results: dict[str, list[Any]], count: int) -> list[str]:
     verdicts = collections.Counter(verdict_of(found) for found in results.values())
     running = sum(verdicts.values()) - verdicts["not in eager"]
     share = 100 * verdicts["agrees"] / max(running, 1)
     decoded = [item for found in results.values() for item in found[1:]]
-    lines = [f"## {title} {_version(title)}", "", f"{verdicts['agrees']} of {running} that run agree ({share:.1f} %)."]
+    lines = [
+        f"## {title} {_version(title)}",
+        "",
+        f"{len(results)} of {count} were tried; {verdicts['agrees']} of the {running} of them that run agree ({share:.1f} %).",
+    ]
     if decoded:
         good = sum(item[1] == "agrees" for item in decoded)
         lines += [
