@@ -168,10 +168,10 @@ def _nudged(inputs: Sequence[torch.Tensor], rng: np.random.Generator) -> tuple[A
     """The inputs, floating-point ones moved by one unit in the last place."""
     made = []
     for item in inputs:
-        if item.is_complex():
+        if item.layout == torch.strided and item.is_complex():
             pairs = to_tensor(tolerance.nudge(to_numpy(torch.view_as_real(_plain(item))), 1, rng))
             item = torch.view_as_complex(pairs.contiguous().clone(memory_format=torch.contiguous_format))
-        elif item.dtype.is_floating_point:
+        elif item.layout == torch.strided and item.dtype.is_floating_point:
             item = to_tensor(tolerance.nudge(to_numpy(item), 1, rng))
         made.append(item.clone())
     return tuple(made)
