@@ -394,12 +394,18 @@ def symbol_names(
     """
     names: dict[str, str] = {}
     unnamed: dict[str, str] = {}
+    spare: dict[str, str] = {}
     for path, axis, symbol in _dynamic_sizes(placeholders):
         if not symbol.isidentifier():
             continue
         name = dims.get((path, axis))
-        if name is not None and not isinstance(name, Spare):
+        if isinstance(name, Spare):
+            spare.setdefault(symbol, name)
+        elif name is not None:
             names.setdefault(symbol, name)
         else:
-            unnamed.setdefault(symbol, name or f"{path}_dim_{axis}")
+            unnamed.setdefault(symbol, f"{path}_dim_{axis}")
+    # The trace does not tie keys to their values: where one's length has a better name, it is the other's too.
+    better = {name: names[symbol] for symbol, name in spare.items() if symbol in names}
+    unnamed |= {symbol: better.get(name, name) for symbol, name in spare.items()}
     return {**unnamed, **names}

@@ -22,6 +22,8 @@ T5_SIZES = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 
 WHISPER_SIZES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
 WHISPER_SIZES |= {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "num_mel_bins": 8}
 WHISPER_SIZES |= {"max_source_positions": 10, "max_target_positions": 32, "decoder_start_token_id": 3}
+BART_SIZES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+BART_SIZES |= {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "decoder_start_token_id": 2}
 PICTURE = {"image_size": 16, "patch_size": 8, "num_labels": 3}
 WAVES = {"conv_dim": [8, 8], "conv_stride": [5, 4], "conv_kernel": [10, 4], "num_feat_extract_layers": 2}
 WAVES |= {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0}
@@ -34,6 +36,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "BertForMaskedLM": {**COMMON, **TEXT},
     "BertModel": {**COMMON, **TEXT},
     "T5ForConditionalGeneration": {**COMMON, **T5_SIZES},
+    "BartForConditionalGeneration": {**COMMON, **BART_SIZES},
     "WhisperForConditionalGeneration": {**COMMON, **WHISPER_SIZES},
     "ViTForImageClassification": {**TEXT, **PICTURE},
     "MambaForCausalLM": {**COMMON, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},

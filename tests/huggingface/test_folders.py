@@ -34,6 +34,12 @@ CLASSES = [
         GREEDY,
     ),
     (
+        "BartForConditionalGeneration",
+        "text2text-generation-with-past",
+        ["encoder_model", "decoder_model", "decoder_with_past_model"],
+        GREEDY,
+    ),
+    (
         "WhisperForConditionalGeneration",
         "automatic-speech-recognition-with-past",
         ["encoder_model", "decoder_model", "decoder_with_past_model"],
