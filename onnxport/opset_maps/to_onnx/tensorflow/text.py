@@ -195,8 +195,8 @@ def dense_bincount(
     classes = op.Range(0, op.Reshape(int64(op, size), []), 1)
     hit = op.cast(op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes), op.result.dtype)
     axis = rank(input) - 1
-    if axis < 0:  # of a single number
-        hit, axis = op.Unsqueeze(hit, op.axes(0)) if rank(hit) == 1 else hit, 0
+    if axis < 0:
+        raise UnsupportedOperator("DenseBincount: the count of a single number")
     if binary_output:
         return op.reduce("ReduceMax", hit, [axis], keepdims=False)
     if weights.shape is None or (rank(weights) < 2 and not weights.shape.is_static()):
