@@ -48,6 +48,7 @@ ALONE = {
             ),
             "ragged and sparse tensors, which PyTorch's map has not",
         ),
+        "incomplete_beta": ("betainc", "PyTorch has no such operator"),
         "matrix_functions": ("logarithm square_root", "PyTorch has no such operator"),
         "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
         "origins": ("behind is_successor number", "loops are read back as recurrent layers"),
@@ -56,7 +57,8 @@ ALONE = {
         "recurrence_matching": ("as_recurrence", "loops are read back as recurrent layers"),
         "reductions": ("without_nan", "ArgMax passes over NaN"),
         "strings": ("all_joined each substituted without_ends words", "PyTorch has no strings"),
-        "special": ("digamma zeta", "rows of the elementwise table in PyTorch"),
+        "special": ("digamma lgamma zeta", "rows of the elementwise table in PyTorch"),
+        "windows": ("greatest_of_windows", "MaxPool of whole numbers, which PyTorch's map has as one of floats"),
     },
 }
 

@@ -39,26 +39,10 @@ def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layou
     pads = windows.pads(x)
     if operator == "MaxPool" and x.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
         return channels_as(op, greatest_of_windows(op, x, windows.kernel, windows.strides, pads), data_format)
-    if operator == "MaxPool" and not _is_of_products(x):
+    if operator == "MaxPool":
         x = without_nan(op, x)  # TensorFlow's kernels pass over NaN and begin with the type's least number
     y = op.node(operator, x, kernel_shape=windows.kernel, strides=windows.strides, outputs=1, **pads)
     return channels_as(op, y, data_format)
-
-
-_PRODUCTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm"))
-_FAR = 16  # nodes
-
-
-def _is_of_products(x: ir.Value) -> bool:
-    """Whether a value comes from a convolution or product not far before, where a NaN would have spread to whole windows."""
-    for _ in range(_FAR):
-        node = x.producer()
-        if node is None or node.domain or not node.inputs or node.inputs[0] is None:
-            return False
-        if node.op_type in _PRODUCTS:
-            return True
-        x = node.inputs[0]
-    return False
 
 
 def _max_pool_explicit(x: tf.Tensor) -> tf.Tensor:
