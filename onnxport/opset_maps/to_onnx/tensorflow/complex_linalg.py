@@ -140,7 +140,7 @@ def matrix_triangular_solve(
     ],
 )
 def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The triangle of the real matrix."""
+    """The triangle of the real matrix; NaN without a factor, where TensorFlow gives zeros and memory that it never wrote."""
     return _like(op, linear_algebra.cholesky(op, embedded(op, input)), input)
 
 

@@ -78,17 +78,24 @@ def resize_nearest(op: OpBuilder, images: ir.Value, size: ir.Value, **placement:
     return images
 
 
-def linear_map(op: OpBuilder, images: ir.Value, sizes: Sequence[int], apply: Callable[[Any, int], Any]) -> ir.Value:
-    """A separable linear map of both spatial axes as two matrix products; TensorFlow itself gives the matrices."""
+def linear_map(
+    op: OpBuilder,
+    images: ir.Value,
+    sizes: Sequence[int],
+    apply: Callable[[Any, int], Any],
+    dtype: ir.DataType = ir.DataType.FLOAT,
+) -> ir.Value:
+    """A separable linear map of both spatial axes as two matrix products in `dtype`; TensorFlow itself gives the matrices."""
     before = [images.shape[1], images.shape[2]] if images.shape is not None else [None, None]
     if not all(isinstance(item, int) for item in before):
         raise UnsupportedOperator("needs images of static size: ONNX has no operator with these weights")
-    x = channels_first(op, op.cast(images, ir.DataType.FLOAT), "NHWC")
+    x = channels_first(op, op.cast(images, dtype), "NHWC")
     rows, columns = (
         apply(tf.reshape(tf.eye(int(size)), [1, int(size), 1, int(size)]), axis).numpy().reshape(sizes[axis], int(size))  # type: ignore[arg-type]
         for axis, size in enumerate(before)
     )
-    y = op.MatMul(op.MatMul(op.const(rows, name="rows"), x), op.const(np.ascontiguousarray(columns.T), name="columns"))
+    left, right = op.const(rows, dtype, name="rows"), op.const(np.ascontiguousarray(columns.T), dtype, name="columns")
+    y = op.MatMul(op.MatMul(left, x), right)
     return channels_as(op, y, "NHWC")
 
 

@@ -166,7 +166,7 @@ def one_hot(
 def top_k(
     op: OpBuilder, input: ir.Value, k: ir.Value, *, sorted: bool = True, index_type: ir.DataType = ir.DataType.INT32
 ) -> Sequence[ir.Value]:
-    """ONNX TopK over the last axis."""
+    """ONNX TopK over the last axis, always in descending order."""
     values, indices = op.TopK(input, op.Reshape(int64(op, k), [1]), axis=-1, largest=1, sorted=1)
     return values, op.cast(indices, index_type)
 
