@@ -25,6 +25,13 @@ def _like(op: OpBuilder, x: ir.Value, like: ir.Value) -> ir.Value:
     return op.cast_like(by_columns(op, x), like)
 
 
+def _real_on_diagonal(op: OpBuilder, z: ir.Value) -> ir.Value:
+    """A factor whose diagonal is real by definition, without what rounding leaves of imaginary parts there."""
+    real, imaginary = parts_of(op, z)
+    rows, columns = (linear_algebra.counted(op, size(op, real, axis), column=axis == -2) for axis in (-2, -1))
+    return joined(op, real, op.Where(op.Equal(rows, columns), op.const(0.0, imaginary.dtype), imaginary))
+
+
 def _turned(op: OpBuilder, z: ir.Value, *, adjoint: bool) -> ir.Value:
     """The last two axes of numbers exchanged, and (`adjoint`) the conjugate."""
     n = rank(z)
@@ -141,7 +148,8 @@ def matrix_triangular_solve(
 )
 def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The triangle of the real matrix; NaN without a factor, where TensorFlow gives zeros and memory that it never wrote."""
-    return _like(op, linear_algebra.cholesky(op, embedded(op, input)), input)
+    factor = by_columns(op, linear_algebra.cholesky(op, embedded(op, input)))
+    return op.cast_like(_real_on_diagonal(op, factor), input)
 
 
 @tensorflow.lower(
@@ -191,7 +199,7 @@ def qr(op: OpBuilder, input: ir.Value, *, full_matrices: bool = False) -> tuple[
     if not full_matrices:
         smaller = op.Reshape(op.Min(size(op, wide, -2), size(op, wide, -1)), [1])
         q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
-    return _like(op, q, input), op.cast_like(by_rows(op, r), input)
+    return _like(op, q, input), op.cast_like(_real_on_diagonal(op, by_rows(op, r)), input)
 
 
 @tensorflow.lower(
