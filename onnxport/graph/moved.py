@@ -22,6 +22,7 @@ from onnxport.graph.provenance import PREFIX
 
 MOVES = f"{PREFIX}moves"  # the metadata key of a tensor
 _CHUNK_BYTES = 1 << 20
+_MOST = 64  # axes, and moves, that are read of a file's metadata
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,12 @@ def _moves(tensor: ir.TensorProtocol) -> tuple[Sequence[int], list[Move]]:
         original = _whole_numbers(parsed["shape"])
         moves = [Move(str(kind), _whole_numbers(numbers)) for kind, *numbers in parsed["moves"]]
         fits = tuple(_shapes(original, moves)[-1]) == shape
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, RecursionError):
         return shape, []
-    return (original, moves) if fits else (shape, [])
+    return (original, moves) if fits and len(moves) <= _MOST else (shape, [])
 
 
 def _whole_numbers(items: Any) -> tuple[int, ...]:
-    if not all(type(item) is int and item >= 0 for item in items):
-        raise ValueError(f"{items} are no sizes or axes")
+    if len(items) > _MOST or not all(type(item) is int and item >= 0 for item in items):
+        raise ValueError(f"{len(items)} numbers are no sizes or axes")
     return tuple(items)

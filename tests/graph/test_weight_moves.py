@@ -183,6 +183,9 @@ def test_bytes_are_those_of_the_moved_array(dtype):
         json.dumps({"shape": [2, 3], "moves": [["Transpose", True, 0]]}),
         json.dumps({"shape": "23", "moves": [["Transpose", 1, 0]]}),
         json.dumps({"shape": [2, 3], "moves": [3]}),
+        pytest.param('{"shape":' + "[" * 100_000, id="deep"),
+        pytest.param(json.dumps({"shape": [3, 2, *[1] * 1000], "moves": [["Reshape", 3, 2]]}), id="many axes"),
+        pytest.param(json.dumps({"shape": [3, 2], "moves": [["Reshape", 3, 2]] * 1000}), id="many moves"),
     ],
 )
 def test_a_mark_of_someone_else_changes_nothing(text):
