@@ -50,6 +50,11 @@ class Request:
 
     def __post_init__(self) -> None:
         opset = self.target_opset
+        if isinstance(opset, Mapping):
+            raise InvalidInputError(
+                f"target_opset={opset!r}: one number, the version of ai.onnx, and ai.onnx.ml goes with it; write "
+                f"target_opset={opset.get('', 17)!r}"
+            )
         if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS):
             raise InvalidInputError(
                 f"target_opset={opset!r}: a version of ai.onnx from {OPSETS.start} to {OPSETS.stop - 1}"

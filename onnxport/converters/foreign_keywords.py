@@ -15,6 +15,7 @@ _HERE: dict[str, tuple[str, str]] = {
     "f": ("torch.onnx.export", 'output="model.onnx"'),
     "do_constant_folding": ("torch.onnx.export", 'optimize="inference"'),
     "input_signature": ("tf2onnx.convert", "inputs=(x,), with dynamic_shapes= for dimensions that vary"),
+    "onnx_file_path": ("other converters", 'output="model.onnx"'),
     "output_path": ("tf2onnx.convert", 'output="model.onnx"'),
     "initial_types": ("skl2onnx.convert_sklearn", "inputs=, a few rows of a table"),
     "final_types": ("skl2onnx.convert_sklearn", "output_names=[...]"),
@@ -27,11 +28,22 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+def _by_position(function: str, args: tuple[object, ...]) -> str:
+    output = f", output={args[2]!r}" if len(args) > 2 and isinstance(args[2], str) else ""
+    example = ", inputs=(x,)" if isinstance(args[1], tuple) or len(args) == 2 else ""
+    return (
+        f"{function}() takes by position only the model and to=, the framework's name, and got {len(args)} arguments, the second "
+        f"a {type(args[1]).__name__}; everything else is named: {function}(model{example}{output})"
+    )
+
+
 def explained(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`function`, whose error for a keyword of another converter says what the keyword is called here."""
+    """`function`, whose errors for a call as of another converter say how it is written here."""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if len(args) > 2 or (len(args) == 2 and isinstance(args[1], tuple)):
+            raise TypeError(_by_position(function.__name__, args))
         for name in kwargs:
             if name in _HERE:
                 owner, here = _HERE[name]
