@@ -98,8 +98,20 @@ def pytorch() -> Iterator[Exported]:
     import torch
 
     from onnxport.converters.to_onnx.pytorch import export
-    from tests.pytorch.exporting import arrays
-    from tests.pytorch.test_entries import CASES, tensors
+    from onnxport.validation.runners.pytorch import to_numpy
+    from tests.pytorch.test_entries import CASES
+
+    def tensors(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(torch.from_numpy(item.copy()) if isinstance(item, np.ndarray) else item for item in inputs)
+
+    def array(leaf: Any) -> Any:
+        """A tensor or number as the file gives it: a complex tensor as pairs."""
+        if not isinstance(leaf, torch.Tensor):
+            return np.asarray(leaf)
+        return to_numpy(torch.view_as_real(leaf.detach().resolve_conj()) if leaf.is_complex() else leaf)
+
+    def arrays(tree: Any) -> list[Any]:
+        return [array(leaf) for leaf in torch.utils._pytree.tree_leaves(tree) if leaf is not None]
 
     def make(case: Any) -> Ready:
         def model() -> Any:
@@ -145,16 +157,21 @@ def tensorflow() -> Iterator[Exported]:
 
 def keras() -> Iterator[Exported]:
     """The layers of Keras."""
+    import tensorflow as tf
+
     from onnxport.converters.to_onnx.keras import export
     from tests.keras import test_export_layers as layers
+
+    def flat(structure: Any) -> list[Any]:
+        return [np.asarray(item) for item in tf.nest.flatten(structure)]
 
     def make(build: Any, data: Any) -> Ready:
         layer, inputs = build(), layers.arguments(data)
         layers.randomized(layer, inputs)
         return Ready(
             lambda opset: export(layer, Request(inputs=inputs, target_opset=opset)),
-            lambda: layers.flat(inputs),
-            lambda: [np.asarray(item) for item in layers.flat(layer(*inputs, training=False))],
+            lambda: flat(inputs),
+            lambda: flat(layer(*inputs, training=False)),
         )
 
     for name, build, data in layers.ROWS:

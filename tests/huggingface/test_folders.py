@@ -131,8 +131,8 @@ def test_weights_are_read_as_they_are_kept(tmp_path: Path, kept: dict[str, Any])
     made = onnxport.convert(source, task="text-generation", dtype="float32", validate=False)
     model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     np.testing.assert_allclose(*logits(made, model), atol=1e-6)
-    sizes = [value.shape for value in made.model.graph.initializers.values() if value.shape == (60, 16)]
-    assert len(sizes) == (1 if "tie_word_embeddings" in kept else 2)
+    tables = [value for value in made.model.graph.initializers.values() if sorted(value.shape.numpy()) == [16, 60]]
+    assert len(tables) == (1 if "tie_word_embeddings" in kept else 2)
 
 
 def test_the_type_of_the_weights_is_the_folders_own_or_the_users(tmp_path: Path) -> None:

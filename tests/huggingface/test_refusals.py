@@ -8,7 +8,7 @@ import pytest
 
 import onnxport
 from onnxport.errors import InvalidInputError, InvalidModelError, UnsupportedOperator, UntrustedFileError
-from tests.huggingface.models import folder, transformers
+from tests.huggingface.models import folder, live
 
 pytestmark = pytest.mark.huggingface
 
@@ -40,7 +40,7 @@ def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], messag
 def test_options_of_folders_mean_nothing_elsewhere() -> None:
     for option in ("task", "dtype", "weights"):
         with pytest.raises(InvalidInputError, match=f"{option}= means nothing for a PyTorch module"):
-            onnxport.convert(transformers.BertModel, **{option: "float32"})
+            onnxport.convert(live("BertModel"), **{option: "float32"})
 
 
 def test_a_folder_becomes_onnx_alone(tmp_path: Path) -> None:
