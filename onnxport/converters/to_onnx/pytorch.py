@@ -10,7 +10,8 @@ from torch.export.graph_signature import OutputKind
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering
-from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
+from onnxport.converters.to_onnx.pytorch_refused import check_runs
+from onnxport.errors import InvalidInputError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
@@ -45,6 +46,9 @@ def export(model: Any, request: Request) -> OnnxModel:
     )
     try:
         return _lowered(traced, request)
+    except MapEntryError:
+        check_runs(model, request)
+        raise
     except UnsupportedOperator as refusal:
         chosen = request.dynamic_shapes is not None or request.examples
         if chosen or not traced.symbols or isinstance(model, torch.export.ExportedProgram):
