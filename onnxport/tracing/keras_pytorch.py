@@ -50,6 +50,16 @@ def as_module(model: Any) -> Module:
     return _layer(model) if structure is None else _functional(model, structure)
 
 
+def written_variables(model: Any, module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any]) -> list[str]:
+    """Paths of the variables of layers that a call in inference writes, but those of random numbers; all stay as they are."""
+    with keras.StatelessScope() as scope, torch.no_grad():
+        module(*(args if isinstance(args, (tuple, list)) else (args,)), **kwargs)
+    held = [item for layer in model._flatten_layers() for item in vars(layer).values()]
+    inside = [item for items in held if isinstance(items, (list, tuple)) for item in items]
+    variables = {id(item): item for item in (*held, *inside) if isinstance(item, keras.Variable)}
+    return [item.path for key, item in variables.items() if key in scope.state_mapping]
+
+
 def _layer(model: Any) -> Module:
     def forward(*args: object, **kwargs: object) -> Any:
         return model(*args, **{"training": False, **kwargs})

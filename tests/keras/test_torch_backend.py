@@ -58,6 +58,17 @@ ROWS = {
         made = onnxport.convert(model, to="onnx")
         assert {"head/kernel", "head/bias"} <= set(made.model.graph.initializers)
         """,
+    "state that is kept from one call to the next is refused by name": """
+        steps = keras.Input((5, 3), batch_size=2)
+        model = keras.Model(steps, layers.GRU(4, stateful=True, name="gru")(steps))
+        before = [np.array(item) for item in model.get_weights()]
+        try:
+            onnxport.convert(model, to="onnx", inputs=(np.ones((2, 5, 3), np.float32),))
+            raise AssertionError("it converts")
+        except onnxport.errors.UnsupportedOperator as error:
+            assert "writes 'gru/rnn_state' when it is called" in str(error), error
+        assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
+        """,
     "a layer's inputs have the names of its call": """
         assert [name for name, _ in told(layers.Rescaling(1 / 255), inputs=(image,))] == ["inputs", "output"]
         """,

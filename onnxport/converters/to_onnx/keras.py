@@ -45,6 +45,8 @@ def _torch_first(model: Any, request: Request, other: str) -> OnnxModel:
     try:
         result = _on_torch(model, request)
     except (TracingError, UnsupportedOperator) as error:
+        if isinstance(error, UnsupportedOperator) and error.final:
+            raise
         failure = error
     if result is not None and not _is_fixed(result, request):
         return result
@@ -67,7 +69,7 @@ def _is_fixed(result: OnnxModel, request: Request) -> bool:
 
 def _on_torch(model: Any, request: Request) -> OnnxModel:
     from onnxport.converters.to_onnx import pytorch
-    from onnxport.tracing.keras_pytorch import as_module
+    from onnxport.tracing.keras_pytorch import as_module, written_variables
 
     traced = as_module(model)
     given = request.inputs is not None or request.kwargs
@@ -87,6 +89,16 @@ def _on_torch(model: Any, request: Request) -> OnnxModel:
         input_names=request.input_names or traced.input_names,
         output_names=request.output_names or traced.output_names,
     )
+    try:
+        written = written_variables(model, traced.module, own.inputs, own.kwargs or {})
+    except Exception:  # the model does not run on them: the trace says why
+        written = []
+    if written:
+        raise UnsupportedOperator(
+            f"{type(model).__qualname__} {model.name!r} writes {', '.join(map(repr, written))} when it is called, and an ONNX "
+            "graph has no state: give the state as an input and an output (stateful=False, initial_state=, return_state=True)",
+            final=True,
+        )
     if traced.dynamic_shapes and request.dynamic_shapes is None and not request.examples:
         try:
             return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
