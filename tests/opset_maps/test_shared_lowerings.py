@@ -49,6 +49,7 @@ ALONE = {
             "ragged and sparse tensors, which PyTorch's map has not",
         ),
         "incomplete_beta": ("betainc", "PyTorch has no such operator"),
+        "linear_algebra": ("counted", "the diagonal of complex factors, which PyTorch has as real pairs"),
         "matrix_functions": ("logarithm square_root", "PyTorch has no such operator"),
         "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
         "origins": ("behind is_successor number", "loops are read back as recurrent layers"),
