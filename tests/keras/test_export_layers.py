@@ -296,6 +296,12 @@ def test_a_convolution_with_channels_first():
     require_equal(first_by_last, got, (tf.constant(image),))
 
 
+def test_a_norm_in_double_precision_keeps_its_epsilon():
+    layer = layers.LayerNormalization(epsilon=1e-3, dtype="float64")
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    np.testing.assert_allclose(export(layer, Request(inputs=(x,)))(x), np.asarray(layer(x)), rtol=1e-13, atol=1e-13)
+
+
 def test_every_layer_has_a_row_or_a_reason():
     classes = {name for name in dir(layers) if inspect.isclass(getattr(layers, name))}
     canonical = {getattr(layers, name).__name__ for name in classes}

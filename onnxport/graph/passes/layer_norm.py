@@ -111,8 +111,10 @@ def _epsilon(root: ir.Value | None, x: ir.Value, mean: ir.Value) -> float | None
     total = producer(square_root.inputs[0], "Add") if square_root is not None else None
     for variance, number in factors_of(total):
         epsilon = scalar(number)
-        if epsilon is not None and epsilon >= 0 and _is_variance(variance, x, mean):
-            return epsilon
+        if epsilon is None or epsilon < 0 or not _is_variance(variance, x, mean):
+            continue
+        # The attribute of LayerNormalization has float32's digits: a norm in double precision would move by the difference.
+        return None if x.dtype == ir.DataType.DOUBLE and float(np.float32(epsilon)) != epsilon else epsilon
     return None
 
 
