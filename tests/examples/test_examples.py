@@ -33,7 +33,7 @@ FRAMEWORKS = {
 )
 def test_example(name, tmp_path, monkeypatch, capfd):
     if name in ("from_transformers", "from_huggingface"):
-        pytest.importorskip("transformers")
+        pytest.importorskip("transformers", reason="transformers is an extra")
     for framework in FRAMEWORKS[name]:
         frameworks.require(frameworks.get(framework))  # what a framework writes when it is imported is not ours
     monkeypatch.chdir(tmp_path)
