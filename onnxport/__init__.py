@@ -3,8 +3,8 @@
 Everything is imported on first use: importing onnxport imports no framework.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 
 from onnxport.version import __version__ as __version__
 
@@ -48,9 +48,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(_import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnxport.errors import FallbackWarning, InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save as save_file
+from onnxport.graph.pickles import put_together, taken_apart
 from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class OnnxModel:
-    """An ONNX model that can be called, saved and looked into.
+    """An ONNX model that can be called, saved and looked into. It pickles and deep-copies, weights and report included.
 
     Attributes:
         model: the `onnx_ir.Model`; its initializers are views on the source model's storage.
@@ -82,9 +83,14 @@ class OnnxModel:
     @cached_property
     def session(self) -> Session:
         """The model in its `runtime`; where onnxruntime can't load it, in ONNX's reference evaluator, and
-        `Session.fallback_reason` has the reason.
+        `Session.fallback_reason` has the reason. It holds the model as it was at the first call or the last validation.
         """
         return Session(self.model, runtime=self.runtime)
+
+    def new_session(self) -> Session:
+        """A session of the model as it is now, which later calls use too."""
+        vars(self).pop("session", None)
+        return self.session
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the model.
@@ -165,6 +171,13 @@ class OnnxModel:
             InvalidInputError: `external_data` is False for weights that one file can't hold.
         """
         save_file(self.model, path, external_data=external_data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in vars(self).items() if key != "session"}
+        return {**state, "model": taken_apart(self.model)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**state, "model": put_together(state["model"])})
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.inputs)

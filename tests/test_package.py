@@ -127,3 +127,12 @@ def test_generated_pages_are_current():
     command = [sys.executable, "-m", "scripts.docs", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_editors_complete_what_is_public():
+    assert sorted(dir(onnxport)) == sorted([*onnxport.__all__, "__version__"])
+
+
+def test_the_package_runs_as_a_module():
+    run = subprocess.run([sys.executable, "-m", "onnxport", "--version"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, f"onnxport {onnxport.__version__}\n", "")

@@ -61,6 +61,15 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
             files.place(file, files.target.name)
 
 
+def message_and_weights(
+    model: ir.Model,
+) -> tuple[onnx.ModelProto, dict[str, tuple[onnx.TensorProto, ir.TensorProtocol]]]:
+    """The message of a model without its large weights, and these by name: the message of each without its data."""
+    weights = _streamed(model)
+    proto = _proto(model, dict.fromkeys(weights, ("", 0, 0)))
+    return proto, {name: (_header(name, tensor), tensor) for name, tensor in weights.items()}
+
+
 def _nbytes(tensor: ir.TensorProtocol) -> int:
     return int(tensor.nbytes)
 
@@ -146,20 +155,23 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     Protobuf merges fields in any order (encoding specification, "message structure"), so what a reader sees is the same
     as from one serialised message.
     """
-    streamed = _streamed(model)
-    proto = _proto(model, dict.fromkeys(streamed, ("", 0, 0)))
+    proto, streamed = message_and_weights(model)
     kept = [item for item in proto.graph.initializer if item.name not in streamed]
     del proto.graph.initializer[:]
     proto.graph.initializer.extend(kept)
     graph = proto.graph.SerializeToString(deterministic=True)
     proto.ClearField("graph")
-    headers = {name: _tensor_header(name, tensor) for name, tensor in streamed.items()}
-    sizes = {name: len(headers[name]) + _nbytes(tensor) for name, tensor in streamed.items()}
+    # All fields of a TensorProto but the bytes of raw_data, whose tag and length close the header.
+    headers = {
+        name: header.SerializeToString(deterministic=True) + _tag(_TENSOR_RAW_DATA, _nbytes(tensor))
+        for name, (header, tensor) in streamed.items()
+    }
+    sizes = {name: len(headers[name]) + _nbytes(tensor) for name, (_, tensor) in streamed.items()}
     total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in sizes.values())
     file.write(proto.SerializeToString(deterministic=True))
     file.write(_tag(_MODEL_GRAPH, total))
     file.write(graph)
-    for name, tensor in streamed.items():
+    for name, (_, tensor) in streamed.items():
         file.write(_tag(_GRAPH_INITIALIZER, sizes[name]))
         file.write(headers[name])
         _write_raw(tensor, file)
@@ -169,12 +181,12 @@ def _streams(tensor: ir.TensorProtocol) -> bool:
     return tensor.dtype != ir.DataType.STRING and _nbytes(tensor) > _INLINE_BYTES
 
 
-def _tensor_header(name: str, tensor: ir.TensorProtocol) -> bytes:
-    """All fields of the TensorProto but the bytes of raw_data, whose tag and length close the header."""
+def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+    """The message of a tensor without its data."""
     header = onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
     for key, text in tensor.metadata_props.items():
         header.metadata_props.add(key=key, value=text)
-    return header.SerializeToString(deterministic=True) + _tag(_TENSOR_RAW_DATA, _nbytes(tensor))
+    return header
 
 
 def _tag(field: int, length: int) -> bytes:

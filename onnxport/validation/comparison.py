@@ -43,6 +43,7 @@ class Figures:
         cosine: cosine similarity of the flattened arrays; None where one is all zeros.
         error: greatest error against the float64 run; None where there is none.
         allowed: the budget at the element that uses most of it.
+        used: the share of its budget that this element takes; above 1 where it fails.
     """
 
     max_abs: float
@@ -57,6 +58,7 @@ class Figures:
     cosine: float | None = None
     error: float | None = None
     allowed: float = 0.0
+    used: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class OutputReport:
     shape: tuple[int, ...] = ()
     figures: Figures | None = None
     budget: str = ""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """How far it is off: the share of the budget that is used, and the greatest difference."""
+        return (self.figures.used, self.figures.max_abs) if self.figures else (0.0, 0.0)
 
 
 def judge(
@@ -347,12 +354,14 @@ def _report(
     both, ours, theirs = (sum(item.products[i] for item in tallies) for i in range(3))
     norms = float(np.sqrt(ours) * np.sqrt(theirs))
     error = max(item.judged for item in tallies)
+    tightest = max(tallies, key=lambda item: item.use)
     figures = replace(
         _figures(a, b, difference, int(np.argmax(difference)), sum(item.beyond for item in tallies)),
         ulp=max((item.ulp for item in tallies if item.ulp is not None), default=None),
         cosine=both / norms if norms else None,
         error=error if has_truth else None,
-        allowed=max(tallies, key=lambda item: item.use).allowed,
+        allowed=tightest.allowed,
+        used=tightest.use,
     )
     excused, saturated = (sum(getattr(item, key) for item in tallies) for key in ("excused", "saturated"))
     excuses = ((_EXCUSED, excused), (_SATURATED, saturated))

@@ -15,7 +15,7 @@ from pathlib import Path
 from onnxport.validation.comparison import OutputReport
 from onnxport.validation.html_style import STYLE
 from onnxport.validation.records import Divergence, ProofRecord, SetReport
-from onnxport.validation.text import HEADINGS, SHOWN, because, rows
+from onnxport.validation.text import HEADINGS, SHOWN, because, percent, rows
 
 _KINDS = {"passed": "pass", "failed": "fail", "unproved": "unproved", **{shown: kind for kind, shown in SHOWN.items()}}
 _NUMBERS = frozenset(HEADINGS[4:])  # the columns whose cells are not broken
@@ -97,7 +97,11 @@ def _summary(report: ProofRecord) -> str:
     names = {output.name for item in report.sets for output in item.outputs}
     worst = report.worst
     figures = worst.figures if worst is not None else None
-    size = f"; greatest difference {figures.max_abs:.2g}, allowed there {figures.allowed:.2g}" if figures else ""
+    size = (
+        f"; up to {percent(figures.used)} of the budget used, greatest difference {figures.max_abs:.2g}"
+        if figures
+        else ""
+    )
     return f"{_counted(len(names), 'output')} on {_counted(len(report.sets), 'set')} of inputs{size}"
 
 
@@ -166,7 +170,7 @@ def _candidates(file: str) -> Iterable[str]:
 
 
 def _outputs(report: ProofRecord) -> str:
-    """One row an output: its worst set."""
+    """One row an output: the worst set of those that compared values, where one did."""
     worst: dict[str, tuple[str, OutputReport]] = {}
     for item in report.sets:
         for output in item.outputs:
@@ -174,29 +178,28 @@ def _outputs(report: ProofRecord) -> str:
             if seen is None or _rank(output) > _rank(seen[1]):
                 worst[output.name] = (item.name, output)
     lines = []
+    unproved = dict(report.unproved)
     for name, (inputs, output) in worst.items():
         figures = output.figures
-        share = figures.max_abs / figures.allowed if figures and figures.allowed else 0.0
         over = output.verdict == "fail"
-        width = 100 if over else min(100, 100 * share)
+        width = 100 if over or figures is None else min(100, 100 * figures.used)
         bar = f'<span class="bar{" over" if over else ""}"><i style="width:{width:.0f}%"></i></span>'
         cells = [
             ("output", f"<code>{escape(name)}</code>", ""),
-            ("verdict", _chip(SHOWN[output.verdict]), ""),
+            ("verdict", _chip(SHOWN["unproved" if name in unproved and not over else output.verdict]), ""),
             ("type", escape(f"{output.dtype}{list(output.shape)}"), ""),
             ("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
             ("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
-            ("of it used", bar if figures else "", ""),
+            ("used", f"{bar}{percent(figures.used)}" if figures else "", "n"),
             ("worst on", escape(inputs), ""),
         ]
         lines.append(_cells(cells))
-    headings = ("output", "verdict", "type", "max |diff|", "allowed", "of it used", "worst on")
+    headings = ("output", "verdict", "type", "max |diff|", "allowed", "used", "worst on")
     return _frame(headings, lines)
 
 
-def _rank(output: OutputReport) -> tuple[bool, bool, float]:
-    size = output.figures.max_abs if output.figures else 0.0
-    return output.verdict == "fail", output.verdict == "unproved", size
+def _rank(output: OutputReport) -> tuple[bool, bool, float, float]:
+    return output.verdict == "fail", output.verdict == "pass", *output.size
 
 
 def _notes(report: ProofRecord) -> list[str]:

@@ -33,7 +33,7 @@ caption { text-align: left; color: var(--soft); padding-bottom: .4rem; }
 th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); white-space: nowrap; } td.n { white-space: nowrap; }
 td { overflow-wrap: anywhere; }
-.bar { display: block; width: 7rem; max-width: 100%; height: .5rem; margin-top: .5rem; }
+.bar { display: inline-block; width: 6rem; max-width: 60%; height: .5rem; margin-right: .5rem; vertical-align: middle; }
 .bar { background: var(--line); border-radius: .25rem; }
 .bar i { display: block; height: 100%; border-radius: .25rem; background: var(--good); } .bar.over i { background: var(--bad); }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: .4rem 0; }

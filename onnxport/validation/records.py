@@ -147,9 +147,9 @@ class ProofRecord:
 
     @property
     def worst(self) -> OutputReport | None:
-        """The output to look at: a failed one if any, else the one with the greatest difference."""
+        """The output to look at: a failed one if any, else the one that uses most of its budget."""
         outputs = [output for item in self.sets for output in item.outputs]
-        return max(outputs, key=lambda o: (o.verdict == "fail", o.figures.max_abs if o.figures else 0.0), default=None)
+        return max(outputs, key=lambda output: (output.verdict == "fail", *output.size), default=None)
 
     @property
     def max_abs(self) -> float:

@@ -22,6 +22,9 @@ class Report(ProofRecord):
     def __str__(self) -> str:
         return "\n".join(lines(self))
 
+    def __repr__(self) -> str:
+        return f"<Report {self.verdict}: {self.source} against {self.converted}, {len(self.sets)} sets of inputs>"
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
         summary = {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved}

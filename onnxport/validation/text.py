@@ -5,7 +5,20 @@ from __future__ import annotations
 from onnxport.validation.records import ProofRecord
 
 SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
-HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
+HEADINGS = (
+    "inputs",
+    "output",
+    "verdict",
+    "type",
+    "max |diff|",
+    "allowed",
+    "used",
+    "ulp",
+    "mean",
+    "p99",
+    "cosine",
+    "differ",
+)
 
 
 def rows(report: ProofRecord) -> list[tuple[str, ...]]:
@@ -15,15 +28,20 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
         for output in item.outputs:
             figures = output.figures
             kind = f"{output.dtype}{list(output.shape)}"
-            numbers = [""] * 7
+            numbers = [""] * 8
             if figures:
                 ulp = "" if figures.ulp is None else f"{figures.ulp:.1f}"
                 cosine = "" if figures.cosine is None else f"{figures.cosine:.6f}"
-                numbers = [f"{figures.max_abs:.2e}", f"{figures.allowed:.2e}", ulp]
+                numbers = [f"{figures.max_abs:.2e}", f"{figures.allowed:.2e}", percent(figures.used), ulp]
                 numbers += [f"{figures.mean:.1e}", f"{figures.p99:.1e}", cosine]
                 numbers.append(f"{figures.mismatched}/{figures.total}")
             result.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
     return result
+
+
+def percent(share: float) -> str:
+    """A share of the budget, in three characters or as a multiple."""
+    return f"{100 * share:.0f}%" if share < 10 else f"{share:.0f}x" if share < 1e5 else f"{share:.0e}x"
 
 
 TITLES: dict[str, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED"}

@@ -1,6 +1,8 @@
 """Files: streamed, atomic, the same for the same model, external where asked."""
 
+import copy
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -55,6 +57,17 @@ def test_equal_models_give_equal_bytes(tmp_path, external):
 def test_streamed_file_equals_the_message():
     model = small_model()
     assert onnx.load_from_string(model.proto.SerializeToString()) == model.proto
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_and_pickles_hold_everything(again):
+    model = small_model()
+    given = np.ones((2, 3), np.float32)
+    expected = model(given)
+    copied = again(model)
+    assert copied.proto == model.proto
+    model.model.graph.initializers["w"].const_value = ir.tensor(np.zeros((3, 600), np.float32))
+    np.testing.assert_array_equal(copied(given), expected)
 
 
 def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(tmp_path):

@@ -312,6 +312,25 @@ def test_the_report_in_all_its_forms(tmp_path):
     assert "FAIL" in html
 
 
+def test_a_page_shows_for_each_output_the_worst_of_what_was_compared():
+    """A set without rows compares nothing: the output is proved by the others."""
+    report = onnxport.validate(graph(mlp, X), graph(mlp, X))
+    assert any(output.verdict == "unproved" for item in report.sets for output in item.outputs)
+    table = report._repr_html_()
+    assert 'class="chip pass"' in table
+    assert "unproved" not in table
+    assert repr(report).count("\n") == 0
+    assert len(repr(report)) < 200
+
+
+def test_a_model_is_proved_as_it_is_now():
+    model = graph(mlp, X)
+    assert onnxport.validate(graph(mlp, X), model).passed
+    weight = model.model.graph.initializers["w1"]
+    weight.const_value = ir.tensor(weight.const_value.numpy() * np.float32(1.5))
+    assert onnxport.validate(graph(mlp, X), model).verdict == "failed"
+
+
 def test_files_are_taken_as_well(tmp_path):
     graph(mlp, X).save(tmp_path / "right.onnx")
     graph(off_by("w2", 1.01), X).save(tmp_path / "wrong.onnx")

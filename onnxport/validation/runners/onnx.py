@@ -140,7 +140,7 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
     """A runner of an `OnnxModel`."""
     from onnxport.validation.runners import to_numpy
 
-    session: Session = model.session
+    session: Session = model.new_session()
     title = model.model.graph.name or "model"
     if not binding.given:
         return OnnxRunner(session, title, None, model.model)

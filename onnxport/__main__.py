@@ -1,0 +1,5 @@
+"""``python -m onnxport``: the command line."""
+
+from onnxport.cli.main import main
+
+main()
