@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
+from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -89,6 +90,27 @@ def compare(
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
     return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right))
+
+
+@np.errstate(all="ignore")
+def first_reports(
+    source: Party, converted: Party, binding: Binding, *, graph: ir.Model, count: int
+) -> Iterator[tuple[list[object], SetReport]]:
+    """The source's leaves and the report of the first `count` sets of inputs; none where the source runs on no drawn ones.
+
+    Raises:
+        InvalidInputError: the source itself can't run on the inputs.
+    """
+    parties = bound(source, converted, binding, graph=graph, tolerance=Tolerance())
+    usual: Outputs = []
+    try:
+        for run in islice(source_runs(parties, 0, []), count):
+            usual = usual or run.outputs
+            report = run_converted(parties, run.inputs, run.outputs, run.seconds, [], usual)
+            if report is not None:
+                yield parties.source_leaves(run.inputs.leaves), report
+    except SourceCannotRun:
+        return
 
 
 def bound(

@@ -10,6 +10,7 @@ import pytest
 pytestmark = [pytest.mark.keras, pytest.mark.jax]
 
 PROGRAM = """
+import os
 import numpy as np, keras, onnxport
 from keras import layers
 
@@ -31,11 +32,28 @@ assert made.report.verdict == "passed", made.report
 wrong = onnxport.convert(layers.Rescaling(2.0), inputs=(np.ones((2, 3), np.float32),))
 report = onnxport.validate(layers.Rescaling(2.001), wrong, inputs=(np.ones((2, 3), np.float32),))
 assert report.verdict == "failed"
+
+class ByBackend(layers.Layer):
+    def call(self, x):
+        return x * (1.0 if keras.backend.backend() == "jax" else 1.01)
+
+image = keras.Input((4, 3, 2))
+for model, layer in ((layers.UpSampling2D(3, interpolation="bicubic"), None), (ByBackend(name="odd"), "ByBackend 'odd'")):
+    model = keras.Model(image, layers.ReLU()(model(layers.ReLU()(image))))
+    try:
+        onnxport.convert(model, validate=layer is None)
+        assert layer is None
+    except onnxport.errors.UnsupportedOperator as error:
+        assert f"Keras computes {layer} otherwise" in str(error), error
+children = [line.split() for line in os.popen("ps -e -o ppid= -o command=") if "keras_child" in line]
+assert not [line for line in children if line[0] == str(os.getpid())], children
 """
 
 
 @pytest.mark.skipif(find_spec("jax") is None, reason="JAX is an extra of its own")
-def test_models_on_jax():
+def test_models_on_jax(tmp_path):
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

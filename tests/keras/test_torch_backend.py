@@ -76,6 +76,7 @@ ROWS = {
 
 
 SCRIPT = """
+import os
 import numpy as np, keras, onnxport
 from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere
 from onnxport.request import Request
@@ -89,9 +90,23 @@ def scale(x):
 
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 layer = Shift(name="shift")
-made = export_elsewhere(layer, Request(inputs=(x, x[:, :1])), "tensorflow")
+made = export_elsewhere(layer, Request(inputs=(x, x[:, :1])), ["tensorflow"])
 assert made.input_names == ["x", "shift"]
 np.testing.assert_array_equal(made(x, x[:, :1]), keras.ops.convert_to_numpy(layer(x, x[:, :1])))
+
+class ByBackend(keras.layers.Layer):
+    def call(self, x):
+        return x * (1.0 if keras.backend.backend() == "torch" else 1.01)
+
+image = keras.Input((3,))
+model = keras.Model(image, keras.layers.ReLU()(ByBackend(name="odd")(keras.layers.ReLU()(image))))
+try:
+    export_elsewhere(model, Request(), ["tensorflow"])
+    raise AssertionError("it converts")
+except onnxport.errors.UnsupportedOperator as error:
+    assert "Keras computes ByBackend 'odd' otherwise on the tensorflow backend" in str(error), error
+children = [line.split()[0] for line in os.popen("ps -e -o ppid= -o command=") if "keras_child" in line]
+assert str(os.getpid()) not in children, children
 """
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backend
+from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backends
 from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
 from onnxport.model import OnnxModel
 from onnxport.request import Request
@@ -27,18 +28,18 @@ def export(model: Any, request: Request) -> OnnxModel:
         from onnxport.converters.to_onnx.tensorflow import export_traced
 
         return export_traced(model, request, trace)
-    other = other_backend(own)
+    others = other_backends(own)
     if own != "torch":
-        if other is None:
+        if not others:
             raise TracingError(
                 f"Keras runs on the {own} backend, which can't be traced; install TensorFlow or PyTorch beside it: the model "
                 "is rebuilt there from its configuration and weights"
             )
-        return export_elsewhere(model, request, other)
-    return _on_torch(model, request) if other is None else _torch_first(model, request, other)
+        return export_elsewhere(model, request, others)
+    return _torch_first(model, request, others) if others else _on_torch(model, request)
 
 
-def _torch_first(model: Any, request: Request, other: str) -> OnnxModel:
+def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxModel:
     """As torch.export traces it; rebuilt on another backend where that can't, or fixes all sizes."""
     failure: OnnxportError | None = None
     result: OnnxModel | None = None
@@ -51,7 +52,7 @@ def _torch_first(model: Any, request: Request, other: str) -> OnnxModel:
     if result is not None and not _is_fixed(result, request):
         return result
     try:
-        return export_elsewhere(model, request, other)
+        return export_elsewhere(model, request, others)
     except OnnxportError as error:
         if result is not None:
             return result

@@ -9,25 +9,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.converters.to_onnx.keras import export
-from onnxport.converters.to_onnx.keras_elsewhere import ANSWER, ORDER, RESULT
+from onnxport.converters.to_onnx.keras_elsewhere import ANSWER, LAYERS, ORDER, RESULT
 from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import save
 from onnxport.request import Request
+from onnxport.tracing.keras_layers import layer_results
+from onnxport.tracing.keras_otherwise import stand_in
 from onnxport.tracing.keras_rebuilding import read_model, read_values
 from onnxport.tracing.keras_state import unchanged
 
 
 def serve() -> None:
-    """In the other process: converts the models of the folders named on standard input; an empty line behind each."""
+    """In the other process: carries out the orders in folders named on standard input; an empty line behind each."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a model prints is no answer
+    model: keras.Layer | None = None
     for line in sys.stdin:
         folder = Path(json.loads(line))
         try:
-            reply = _converted(folder)
+            order = json.loads((folder / ORDER).read_text())
+            if "layers" in order:
+                reply = _with_layers(model, order["layers"], folder)
+            else:
+                stand_in(order.pop("own"))
+                model = None
+                model = read_model(folder)
+                reply = _converted(model, order, folder)
         except Exception as error:  # user code runs
             operators = [asdict(item) for item in getattr(error, "operators", ())]
             kind, text = type(error).__name__, str(error)
@@ -38,15 +50,21 @@ def serve() -> None:
         answers.write(b"\n")
 
 
-def _converted(folder: Path) -> dict[str, Any]:
-    order = json.loads((folder / ORDER).read_text())
+def _converted(model: keras.Layer, order: dict[str, Any], folder: Path) -> dict[str, Any]:
     given, narrow = read_values(order.pop("given"), folder), order.pop("narrow")
     with unchanged():
-        model = export(read_model(folder), Request(**order, **given))
+        result = export(model, Request(**order, **given))
     if narrow:
-        _narrow(model.model)
-    save(model.model, folder / RESULT)
-    return {"notes": list(model.notes)}
+        _narrow(result.model)
+    save(result.model, folder / RESULT)
+    return {"notes": list(result.notes)}
+
+
+def _with_layers(model: keras.Layer | None, leaves: Any, folder: Path) -> dict[str, Any]:
+    """Writes what each layer gives."""
+    results = layer_results(model, read_values(leaves, folder))
+    np.savez(folder / LAYERS, *(array for _, array in results))
+    return {}
 
 
 _NARROWER = {

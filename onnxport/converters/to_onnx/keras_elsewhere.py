@@ -1,26 +1,34 @@
 """Keras models that their own backend can't trace: rebuilt from configuration and weights, and converted, in another process.
 
-The process of the other backend is started when it is first needed and serves further conversions, since importing a framework
-takes longer than most models. One that has imported the user's own classes is ended behind its conversion: they may change.
+The process of the other backend ends with its conversion. Where many models are converted one after the other,
+`processes_kept` lets one process serve them, since importing a framework takes longer than most models; one that has imported the
+user's own classes is ended all the same: they may change.
+
+Keras computes some layers otherwise on another backend. So what is rebuilt is always compared with the user's own model, and
+refused by name where it differs.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from onnxport import errors
+from onnxport.converters.to_onnx.keras_agreement import disagreement, first_other_layer
 from onnxport.errors import InvalidInputError, OnnxportError, TracingError, Unsupported, UnsupportedOperator
 from onnxport.model import OnnxModel
 from onnxport.request import Request
+from onnxport.tracing.keras import backend as own_backend
 from onnxport.tracing.keras import build, has_doubles
 from onnxport.tracing.keras_rebuilding import write_model, write_values
 from onnxport.tracing.onnx import load_model
@@ -28,42 +36,70 @@ from onnxport.tracing.onnx import load_model
 # Backends that can be traced, and the packages that they need.
 _BACKENDS = (("tensorflow", "tensorflow"), ("torch", "torch"))
 # Files of the folder in which a model goes to the other process, and its result comes back.
-ORDER, RESULT, ANSWER = "order.json", "result.onnx", "answer.json"
+ORDER, RESULT, ANSWER, LAYERS = "order.json", "result.onnx", "answer.json", "layers.npz"
 _PASSED_ON = ("target_opset", "input_names", "output_names", "runtime")
 _GIVEN = ("inputs", "examples", "kwargs", "dynamic_shapes")
 
 
-def other_backend(own: str) -> str | None:
-    """The first backend that can be traced and is installed, but for `own`; None where there is none."""
-    return next((name for name, package in _BACKENDS if name != own and find_spec(package) is not None), None)
+def other_backends(own: str) -> list[str]:
+    """The backends that can be traced and are installed, but for `own`."""
+    return [name for name, package in _BACKENDS if name != own and find_spec(package) is not None]
 
 
-def export_elsewhere(model: Any, request: Request, backend: str) -> OnnxModel:
-    """The ONNX model of a Keras model rebuilt on `backend`, in a process of its own.
+def export_elsewhere(model: Any, request: Request, backends: Sequence[str]) -> OnnxModel:
+    """The ONNX model of a Keras model rebuilt on the first of `backends` that computes what the model's own does.
 
     Raises:
-        UnsupportedOperator: operators without an ONNX form, all of them at once.
+        UnsupportedOperator: operators without an ONNX form, all of them at once; or each backend computes something else.
         TracingError: the model can't be rebuilt or traced there.
         InvalidInputError: inputs or names do not fit.
     """
+    failure: OnnxportError | None = None
+    for backend in backends:
+        try:
+            return _export_on(model, request, backend)
+        except (TracingError, UnsupportedOperator) as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def _export_on(model: Any, request: Request, backend: str) -> OnnxModel:
     if not getattr(model, "built", True):
         build(model, *_arguments(request))
-    with TemporaryDirectory(prefix="onnxport-") as place:
+    with TemporaryDirectory(prefix="onnxport-") as place, _process(backend) as process:
         folder = Path(place)
-        own_classes = write_model(model, folder)
+        if write_model(model, folder):
+            process.used_up = True
         given = write_values({name: getattr(request, name) for name in _GIVEN}, folder)
-        order = {"given": given, "narrow": not has_doubles(), **{name: getattr(request, name) for name in _PASSED_ON}}
-        (folder / ORDER).write_text(json.dumps(order))
-        process = _process(backend)
-        process.convert(folder)
-        if own_classes:
-            process.end()
-        answer = json.loads((folder / ANSWER).read_text())
-        if "error" in answer:
-            raise _error(answer)
-        result = load_model(folder / RESULT)
-    note = f"rebuilt on Keras' {backend} backend from its configuration and weights"
-    return OnnxModel(result, notes=(note, *answer["notes"]), runtime=request.runs_in)
+        order = {
+            "own": own_backend(),
+            "given": given,
+            "narrow": not has_doubles(),
+            **{name: getattr(request, name) for name in _PASSED_ON},
+        }
+        notes = process.answer(folder, order)["notes"]
+        note = f"rebuilt on Keras' {backend} backend from its configuration and weights"
+        result = OnnxModel(load_model(folder / RESULT), notes=(note, *notes), runtime=request.runs_in)
+        differing = disagreement(model, result, request)
+        if differing is None:
+            return result
+        part = _differing_part(model, differing.leaves, process, folder)
+    raise UnsupportedOperator(
+        f"Keras computes {part} otherwise on the {backend} backend, on which it was "
+        f"rebuilt to be traced, than on its own: {differing.words}"
+    )
+
+
+def _differing_part(model: Any, leaves: Sequence[Any], process: _Process, folder: Path) -> str:
+    """Class and name of the first layer that gives something else on the other backend; the model's where none is seen."""
+    try:
+        process.answer(folder, {"layers": write_values(list(leaves), folder)})
+    except OnnxportError:  # the layers of a user's class need not run by themselves
+        return f"{type(model).__name__} {model.name!r}"
+    with np.load(folder / LAYERS) as file:
+        layer = first_other_layer(model, leaves, [file[name] for name in file.files])
+    return layer or f"{type(model).__name__} {model.name!r}"
 
 
 def _arguments(request: Request) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -88,7 +124,7 @@ class _Process:
             f"import sys; sys.path[:] = {[item for item in sys.path if item]!r}; "
             "from onnxport.converters.to_onnx.keras_child import serve; serve()"
         )
-        self.owner, self.alive, self._backend = os.getpid(), True, backend
+        self.used_up, self._backend = False, backend
         self._process = subprocess.Popen(
             [sys.executable, "-c", program],
             env={**os.environ, "KERAS_BACKEND": backend},
@@ -97,14 +133,15 @@ class _Process:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # an interrupt from the keyboard is for the parent
         )
-        atexit.register(self.end)
 
-    def convert(self, folder: Path) -> None:
-        """Has the model in a folder converted.
+    def answer(self, folder: Path, order: Mapping[str, Any]) -> dict[str, Any]:
+        """What the process answers to an order about the model in a folder.
 
         Raises:
+            OnnxportError: what went wrong there.
             TracingError: the process has ended.
         """
+        (folder / ORDER).write_text(json.dumps(order))
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -114,7 +151,7 @@ class _Process:
         except OSError:
             done = b""
         except BaseException:  # an interrupt: what comes later would be taken for the next answer
-            self.end()
+            self.used_up = True
             raise
         if not done:
             self.end()
@@ -122,13 +159,14 @@ class _Process:
                 f"the process that rebuilds the model on the {self._backend} backend has ended "
                 f"(code {self._process.returncode})"
             )
+        reply: dict[str, Any] = json.loads((folder / ANSWER).read_text())
+        if "error" in reply:
+            raise _error(reply)
+        return reply
 
     def end(self) -> None:
-        """Ends the process; a fork of its owner leaves it alone."""
-        if not self.alive or self.owner != os.getpid():
-            return
-        self.alive = False
-        atexit.unregister(self.end)
+        """Ends the process."""
+        self.used_up = True
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -136,14 +174,34 @@ class _Process:
                 stream.close()
 
 
-_processes: dict[str, _Process] = {}
+_kept: dict[str, _Process] | None = None
 
 
-def _process(backend: str) -> _Process:
-    running = _processes.get(backend)
-    if running is None or not running.alive or running.owner != os.getpid():
-        running = _processes[backend] = _Process(backend)
-    return running
+@contextmanager
+def processes_kept() -> Iterator[None]:
+    """In the block conversions share the processes of other backends; they end with it."""
+    global _kept  # conversions take turns
+    before, _kept = _kept, {}
+    try:
+        yield
+    finally:
+        for process in _kept.values():
+            process.end()
+        _kept = before
+
+
+@contextmanager
+def _process(backend: str) -> Iterator[_Process]:
+    shared = _kept
+    process = shared.pop(backend, None) if shared is not None else None
+    process = process or _Process(backend)
+    try:
+        yield process
+    finally:
+        if shared is None or process.used_up:
+            process.end()
+        else:
+            shared[backend] = process
 
 
 def _error(answer: dict[str, Any]) -> OnnxportError:

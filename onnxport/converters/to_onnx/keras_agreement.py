@@ -1,0 +1,59 @@
+"""Whether a Keras model that was rebuilt on another backend computes what the user's own does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import InvalidInputError
+from onnxport.frameworks import HUB
+from onnxport.model import OnnxModel
+from onnxport.request import Request
+from onnxport.tracing.keras_layers import layer_results
+from onnxport.validation.parties import Party
+from onnxport.validation.proof import first_reports
+from onnxport.validation.runners.base import Binding
+
+_SETS = 2  # the user's inputs, and others
+_ROUNDING = 2.0**-11.5  # a layer that is off by less may be the victim of one before it
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Where the rebuilt model gives something else."""
+
+    leaves: Sequence[Any]  # the inputs, in the order of the user's model
+    words: str
+
+
+def disagreement(model: Any, result: OnnxModel, request: Request) -> Disagreement | None:
+    """What the rebuilt model's results differ in, on the user's inputs and others; None where they agree."""
+    binding = Binding(request.inputs, request.kwargs)
+    source, converted = Party(model, "keras"), Party(result, HUB)
+    try:
+        for leaves, report in first_reports(source, converted, binding, graph=result.model, count=_SETS):
+            if report.failed:
+                outputs = [item for item in report.outputs if item.verdict == "fail"]
+                return Disagreement(leaves, outputs[0].reason if outputs else report.error or "")
+    except (
+        InvalidInputError
+    ):  # there are no inputs that the model runs on: nothing can be compared, as a proof says too
+        return None
+    return None
+
+
+def first_other_layer(model: Any, leaves: Sequence[Any], theirs: Sequence[np.ndarray]) -> str | None:
+    """Class and name of the first layer whose result is not what the rebuilt one gives; None where none is seen."""
+    for (name, own), other in zip(layer_results(model, leaves), theirs, strict=False):
+        if own.shape != other.shape:
+            return name
+        if own.dtype.kind == "f" and own.size:
+            gap = np.abs(own.astype(np.float64) - other)
+            if np.nanmax(gap) > _ROUNDING * np.nanmax(np.abs(own)):
+                return name
+        elif own.dtype.kind in "iub" and not np.array_equal(own, other):
+            return name
+    return None
