@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 _TERMINAL_STYLE = re.compile("\\x1b\\[[0-9;]*m")
+_SHORT = 300  # characters
 
 
 def first_line(error: BaseException) -> str:
@@ -23,6 +24,16 @@ def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in _TERMINAL_STYLE.sub("", str(error)).splitlines() if line.strip()]
     reasons = (line for line in lines if not line.startswith("Exception encountered when calling"))
     return next(reasons, type(error).__name__)
+
+
+def reason_of(error: BaseException) -> str:
+    """The whole text of an error where it is short, in one line, else its first line that gives a reason.
+
+    >>> reason_of(ValueError("columns should match: " + chr(10) + "- a" + chr(10) + "- b"))
+    'columns should match: - a - b'
+    """
+    text = " ".join(_TERMINAL_STYLE.sub("", str(error)).split())
+    return text if 0 < len(text) <= _SHORT and text.startswith(first_line(error)) else first_line(error)
 
 
 class OnnxportError(Exception):

@@ -20,10 +20,12 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
     else to the only tensor framework that is imported.
 
     Raises:
-        InvalidModelError: it is no model of a known framework.
+        InvalidModelError: it is a class, or no model of a known framework.
     """
     if isinstance(model, (str, os.PathLike)):
         return of_path(model)
+    if isinstance(model, type):
+        raise InvalidModelError(f"{model.__qualname__} is a class: give a model of it, {model.__qualname__}(...)")
     owner = owner_of(type(model))
     if owner is None and _is_foreign(type(model)):
         discover()

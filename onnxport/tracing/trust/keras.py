@@ -54,7 +54,10 @@ def check_file(path: Path, *, allow_pickle: bool) -> None:
             config = store.attrs.get("model_config")
             _check_store(title, store, path.stat().st_size)
         if config is None:
-            raise InvalidModelError(f"{title} holds no Keras model: it has no attribute model_config")
+            raise InvalidModelError(
+                f"{title} holds no Keras model: it has no attribute model_config; a file of weights alone is loaded into the "
+                "model that they belong to (model.load_weights), and that is converted"
+            )
         _check_config(title, path, _parsed(title, config), allow_pickle, legacy=True)
         return
     if not zipfile.is_zipfile(path):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxport.errors import InvalidInputError, OnnxportError, first_line
+from onnxport.errors import InvalidInputError, OnnxportError, first_line, reason_of
 from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
@@ -251,7 +251,7 @@ def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str])
         try:
             expected = parties.source.run(own)
         except Exception as error:  # the source is the user's: any error at all
-            described = f"{type(error).__name__}: {first_line(error)}"
+            described = f"{type(error).__name__}: {reason_of(error)}"
             if not item.optional:
                 raise InvalidInputError(f"the source model can't run on the inputs: {described}") from error
             reason = reason or f"{item.name}: left out, the source can't run on it: {described}"

@@ -105,7 +105,8 @@ def _bind_functional(model: keras.Layer, structure: object, binding: Binding) ->
 
     if binding.given:
         leaves = _functional_leaves(structure, names, *binding.arguments())
-        example = Example(tuple(names), tuple(to_numpy(leaf) for leaf in leaves))
+        pairs = zip(keras.tree.flatten(structure), leaves, strict=True)
+        example = Example(tuple(names), tuple(_declared(tensor, to_numpy(leaf)) for tensor, leaf in pairs))
         return KerasRunner(model, call, example, binding.structured)
     wanted = binding.names(names)
     if sorted(wanted) != sorted(names) or len(set(names)) < len(names):
@@ -135,6 +136,23 @@ def _functional_leaves(
         if len(leaves) == len(names):
             return list(leaves)
     raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given")
+
+
+def _declared(tensor: Any, leaf: Any) -> Any:
+    """An example in the type of the model's input: a functional model brings all its inputs to theirs (Keras' Functional.call).
+
+    Raises:
+        InvalidInputError: it is a specification, not an array.
+    """
+    if hasattr(leaf, "dtype") and not isinstance(leaf, (np.ndarray, np.generic)):
+        raise InvalidInputError(
+            f"inputs= holds a {type(leaf).__name__} for {tensor.name!r}: give an array; the model knows its inputs, so "
+            "inputs= may be left out"
+        )
+    numbers = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf" and tensor.dtype != "string"
+    if not numbers or keras.backend.standardize_dtype(leaf.dtype) == tensor.dtype:
+        return leaf
+    return to_numpy(keras.ops.convert_to_tensor(leaf, dtype=tensor.dtype))
 
 
 def _infer(model: keras.Layer, *args: object, **kwargs: object) -> Any:

@@ -13,6 +13,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.names import component_names, positional
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
+from onnxport.validation.runners.tensorflow_signature import check_fits, of_specifications
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 from onnxport.validation.runners.tensorflow_wide import Twins
@@ -111,6 +112,9 @@ def bind(model: object, binding: Binding) -> Runner:
         keywords = _keywords(call, binding) if by_name else []
         return TensorflowRunner(call, title, None, keywords, binding.structured)
     args, kwargs = binding.arguments()
+    concrete = of_specifications(call, args, kwargs)
+    if concrete is not None:
+        return TensorflowRunner(concrete, title, None, [], binding.structured)
     function = getattr(call, "python_function", call)
     if by_name and args:
         names = _keywords(call, binding)
@@ -119,6 +123,7 @@ def bind(model: object, binding: Binding) -> Runner:
                 f"the signature takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
             )
         args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
+    check_fits(call, args, kwargs, base.parameter_names(function))
     arguments = Arguments(args, base.arguments_in_order(function, args, kwargs), base.parameter_names(function))
     return TensorflowRunner(call, title, arguments, [], binding.structured)
 

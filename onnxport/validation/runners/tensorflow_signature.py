@@ -1,0 +1,73 @@
+"""Whether example inputs fit the signature of a TensorFlow function, and inputs given as specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from onnxport.errors import InvalidInputError
+
+
+def check_fits(call: Any, args: Sequence[Any], kwargs: Mapping[str, Any], parameters: Sequence[str]) -> None:
+    """Refuses inputs of other names, number, types or shapes than the function's signature has, where it has one of tensors.
+
+    Raises:
+        InvalidInputError: they do not fit.
+    """
+    positional, named = getattr(call, "structured_input_signature", None) or (
+        getattr(call, "input_signature", None),
+        {},
+    )
+    if positional is None or not all(isinstance(spec, tf.TensorSpec) for spec in (*positional, *named.values())):
+        return
+    names = list(parameters[: len(positional)])
+    names += [spec.name or f"input {number}" for number, spec in enumerate(positional)][len(names) :]
+    specs = {**dict(zip(names, positional, strict=True)), **named}
+    given = {**dict(zip([*specs, *range(len(args))], args, strict=False)), **kwargs}
+    if set(given) - set(specs) or set(named) - set(given):  # a positional one may have a default
+        wanted = ", ".join(f"{name}: {_shown(spec)}" for name, spec in specs.items())
+        others = ", ".join(str(name) for name in given if name in kwargs) or f"{len(args)} positional ones"
+        raise InvalidInputError(f"the signature takes {wanted}; given were {others}")
+    for name, value in given.items():
+        _check(name, specs[name], value)
+
+
+def _check(name: str, spec: Any, value: Any) -> None:
+    if isinstance(value, (tf.TypeSpec, tf.RaggedTensor, tf.SparseTensor)):
+        return
+    try:
+        fits = spec.is_compatible_with(tf.convert_to_tensor(value))
+        tf.convert_to_tensor(value, spec.dtype)  # what the function itself does with arrays and numbers
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise InvalidInputError(
+            f"{name!r} is {_shown(tf.convert_to_tensor(value))}, the signature takes {_shown(spec)}"
+        )
+
+
+def _shown(spec: Any) -> str:
+    """Type and shape as reports write them."""
+    shape = "[...]" if spec.shape.rank is None else str(spec.shape.as_list())
+    return f"{spec.dtype.name}{shape}"
+
+
+def of_specifications(call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The concrete function of `tf.TensorSpec` inputs; None where there is none among the inputs.
+
+    Raises:
+        InvalidInputError: there are arrays beside them, or they do not stand for a parameter each.
+    """
+    leaves = tf.nest.flatten([list(args), dict(kwargs)])
+    if not any(isinstance(leaf, tf.TypeSpec) for leaf in leaves):
+        return None
+    if kwargs or not all(isinstance(arg, tf.TensorSpec) for arg in args):
+        raise InvalidInputError(
+            "inputs= holds a tf.TensorSpec: give all inputs so, one for each parameter (inputs=(tf.TensorSpec([None, 4]),)), "
+            "or arrays"
+        )
+    function = call if hasattr(call, "get_concrete_function") else tf.function(call)
+    concrete: Callable[..., Any] = function.get_concrete_function(*args)
+    return concrete
