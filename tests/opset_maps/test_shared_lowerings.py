@@ -39,14 +39,23 @@ ALONE = {
     },
     "tensorflow": {
         "arithmetic": ("trunc_mod", "fmod is a row of the elementwise table"),
+        "characters": (
+            "Bytes bytes_of bytes_of_codes characters codes digits of_codes sizes",
+            "PyTorch has no strings",
+        ),
         "complex_functions": ("inverse of_pairs", "Inv and Xdivy, which PyTorch lacks"),
         "complex_numbers": ("paired", "parts of operands that are real to TensorFlow"),
         "groups": (
             (
-                "ascending combined gathered_rows greatest numbers places ranked ranks_within row_ids starts_and_lengths "
-                "with_empty_rows"
+                "ascending combined gathered_rows greatest numbers places ranked ranks_within row_ids splits_of "
+                "starts_and_lengths with_empty_rows"
             ),
             "ragged and sparse tensors, which PyTorch's map has not",
+        ),
+        "cutting": ("Cells blank encoded", "PyTorch has no strings"),
+        "hashes": (
+            "fingerprint joined murmur64 remainder shifted signed siphash",
+            "PyTorch has no strings",
         ),
         "incomplete_beta": ("betainc", "PyTorch has no such operator"),
         "linear_algebra": ("counted", "the diagonal of complex factors, which PyTorch has as real pairs"),
@@ -57,7 +66,7 @@ ALONE = {
         "random": ("truncated_normal", "torch truncates by clamping uniform numbers"),
         "recurrence_matching": ("as_recurrence", "loops are read back as recurrent layers"),
         "reductions": ("without_nan", "ArgMax passes over NaN"),
-        "strings": ("all_joined each substituted without_ends words", "PyTorch has no strings"),
+        "strings": ("all_joined each joined substituted without_ends words", "PyTorch has no strings"),
         "special": ("digamma lgamma zeta", "rows of the elementwise table in PyTorch"),
         "windows": ("greatest_of_windows", "MaxPool of whole numbers, which PyTorch's map has as one of floats"),
     },

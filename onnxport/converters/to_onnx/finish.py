@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 import onnx
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.passes.weight_moves import MergeWeightMovesPass
 from onnxport.graph.runtimes import NEWEST_OPSET, Runtime
 from onnxport.graph.runtimes.fitting import fit
+from onnxport.opset_maps.lowerings.characters import MICROSOFT
 from onnxport.version import __version__
 
 # Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
@@ -40,10 +42,11 @@ def finish(
     for rewrite in rewrites:
         rewrite(model)
     model = clean(model)
+    foreign = _foreign(model, runtime if op.opset <= NEWEST_OPSET else "reference")
     rewritten = _fitted(model, op) if runtime == "onnxruntime" else ()
     MergeWeightMovesPass()(model)
     if notes is not None:
-        notes.extend((*rewritten, *_without_rank(model)))
+        notes.extend((*rewritten, *foreign, *_without_rank(model)))
     model.ir_version = lowest_ir_version(model)
     return model
 
@@ -53,6 +56,24 @@ def _without_rank(model: ir.Model) -> list[str]:
         f"the number of axes of output {value.name!r} is known at run time only: runtimes take that, onnx.checker does not"
         for value in model.graph.outputs
         if isinstance(value.type, ir.TensorType) and value.shape is None
+    ]
+
+
+def _foreign(model: ir.Model, runtime: Runtime) -> list[str]:
+    """What the file needs beside ONNX's own operators.
+
+    Raises:
+        UnsupportedOperator: the runtime has none of them.
+    """
+    foreign = sorted({node.op_type for node in model.graph.all_nodes() if node.domain == MICROSOFT})
+    if foreign and runtime == "reference":
+        raise UnsupportedOperator(
+            f"{', '.join(foreign)} of {MICROSOFT}, which reads the characters of strings: ONNX's reference evaluator lacks it; "
+            "runtime='onnxruntime' at an opset that it loads has it"
+        )
+    return [
+        f"{item} of {MICROSOFT} reads the characters of strings: onnxruntime has it, ONNX itself not"
+        for item in foreign
     ]
 
 

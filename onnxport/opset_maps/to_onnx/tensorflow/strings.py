@@ -13,7 +13,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case
-from onnxport.opset_maps.lowerings import strings
+from onnxport.opset_maps.lowerings import cutting, groups, strings
 from onnxport.opset_maps.lowerings.patterns import pattern_of
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
@@ -146,3 +146,35 @@ def string_ngrams(
     terms, order = (op.Concat(*items, axis=0) if len(items) > 1 else items[0] for items in (pieces, targets))
     result = scatter_elements(op, op.Expand(op.const(np.array("", object)), op.shape(order)), order, terms, 0)
     return result, op.cast_like(op.Concat(op.const([0]), row_ends, axis=0), data_splits)
+
+
+def _segments(x: Any) -> Any:
+    return tf.strings.unsorted_segment_join(x, [2, 0, 3, 2], 4, separator="/")
+
+
+@tensorflow.lower(
+    "UnsortedSegmentJoin",
+    min_opset=20,
+    cases=[
+        case(_segments, np.array(["a", "b", "c", "\u00e9"], object)),
+        case(
+            lambda x: tf.strings.unsorted_segment_join(x, [[1, 0], [0, 1]], 2),
+            np.array([["a", "b"], ["", "d"]], object),
+        ),
+    ],
+)
+def unsorted_segment_join(
+    op: OpBuilder, inputs: ir.Value, segment_ids: ir.Value, num_segments: ir.Value, *, separator: str = ""
+) -> ir.Value:
+    """The strings of each segment as one, in their order."""
+    if rank(inputs) != rank(segment_ids):
+        raise UnsupportedOperator("UnsortedSegmentJoin: segments of rows have no entry")
+    owner, texts = op.Reshape(int64(op, segment_ids), [-1]), op.Reshape(inputs, [-1])
+    size = op.shape(owner)
+    order = groups.ascending(op, op.Add(op.Mul(owner, size), op.Range(0, op.Squeeze(size, op.axes(0)), 1)))
+    owner, texts = op.Gather(owner, order, axis=0), op.Gather(texts, order, axis=0)
+    if separator:
+        first = op.Equal(groups.ranks_within(op, owner), 0)
+        before = op.Where(first, op.const(np.array("", object)), op.const(np.array(separator, object)))
+        texts = op.StringConcat(before, texts)
+    return strings.joined(op, cutting.Cells(texts, owner, op.Reshape(int64(op, num_segments), [1])))

@@ -16,6 +16,7 @@ from onnxport.opset_maps.lowerings import strings
 from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.hashing import NUMBERS_OF
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
 from onnxport.opset_maps.to_onnx.tensorflow.program import decoded
 from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle
@@ -262,7 +263,10 @@ def as_string(
         return op.Where(input, *(op.const(np.array(word, object)) for word in ("true", "false")))
     if input.dtype is None or not input.dtype.is_integer() or width >= 0 or precision >= 0:
         raise UnsupportedOperator("AsString: only integers without width or precision have an ONNX form")
-    return op.Cast(input, to=ir.DataType.STRING)
+    result = op.Cast(input, to=ir.DataType.STRING)
+    if input.dtype != ir.DataType.UINT64:
+        NUMBERS_OF.set(result, input)
+    return result
 
 
 @tensorflow.lower("StringToNumber", cases=[case(lambda x: tf.strings.to_number(x), np.array(["1.5", "-2e3"], object))])
