@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from typer import Option
 
 from onnxport import frameworks
 from onnxport.cli import console, describe
 from onnxport.cli import options as shared
-from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose
-from onnxport.cli.options import ARGUMENTS, Words, dynamic_shapes, estimator_options, refuse, shown
-from onnxport.cli.source import Source, resolve
+from onnxport.cli.options import (
+    ARGUMENTS,
+    ProofOptions,
+    Words,
+    declared,
+    dynamic_shapes,
+    estimator_options,
+    refuse,
+    show,
+    shown,
+)
+from onnxport.cli.source import Source
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 
 _TARGETS = [item.name for item in frameworks.registered() if item.is_hub or item.build is not None]
 
 
-@dataclass(frozen=True)
-class Order:
+@dataclass(frozen=True, kw_only=True)
+class Order(ProofOptions):
     """The command line of a conversion: each field is an argument or option as it reads there."""
 
     source: shared.SourceArgument
@@ -49,10 +57,6 @@ class Order:
     ] = None
     cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
     cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
-    inputs: shared.Inputs = None
-    input_shape: shared.InputShape = None
-    weights: shared.Weights = None
-    signature: shared.Signature = None
     methods: shared.Methods = None
     option: Annotated[
         Words,
@@ -62,8 +66,6 @@ class Order:
         bool, Option("--check", help="Only say what would not convert, and where it stands: no proof, no file.")
     ] = False
     validate: Annotated[bool, Option(help="Run both sides and compare.")] = True
-    rtol: shared.Rtol = None
-    atol: shared.Atol = None
     optimize: Annotated[bool, Option(help="Bake batch norms and transposes into the weights.")] = False
     strategy: Annotated[
         str | None, Option(help="trace: freeze branches of Python on values of tensors as the examples take them.")
@@ -71,13 +73,6 @@ class Order:
     runtime: Annotated[
         str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
     ] = "onnxruntime"
-    allow_pickle: AllowPickle = False
-    allow_code: AllowCode = False
-    allow_unproved: AllowUnproved = False
-    html: Html = None
-    as_json: Json = False
-    verbose: Verbose = False
-    quiet: Quiet = False
     expected: str | None = None  # the framework that the source has to be of; None for any. No option: an alias sets it
 
 
@@ -88,21 +83,15 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
     def convert(**given: Any) -> None:
         _perform(Order(**given, **fixed))
 
-    types = get_type_hints(Order, include_extras=True)
     route = [None if name is None else frameworks.get(name) for name in (expected, target)]
-    kept = [item for item in fields(Order) if item.name not in fixed and shown(item.name, *route)]
-    kept = [item for item in kept if expected is None or item.name != "origin"]
-    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-    defaults = {item.name: empty if item.default is MISSING else item.default for item in kept}
-    options = [inspect.Parameter(name, kind, default=value, annotation=types[name]) for name, value in defaults.items()]
-    convert.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    convert.__annotations__ = {item.name: item.annotation for item in options}
+    hidden = {*fixed, *(() if expected is None else ("origin",))}
+    show(convert, [item for name, item in declared(Order).items() if name not in hidden and shown(name, *route)])
     convert.__doc__ = about
     return convert
 
 
 def _perform(order: Order) -> None:
-    with console.outcome(order.as_json, f"converting {order.source}", verbose=order.verbose, quiet=order.quiet):
+    with order.outcome(f"converting {order.source}"):
         if order.check:
             outlook = survey(order)
         else:
@@ -172,7 +161,7 @@ def _prepared(order: Order) -> tuple[Framework, Source, dict[str, Any]]:
     target = _target(order, folder)
     if order.output is not None:
         _check_output(order.output, target, folder)
-    model = resolve(order.source, weights=order.weights, inputs=order.inputs, input_shapes=order.input_shape or ())
+    model = order.resolve(order.source)
     expected = order.expected or (order.origin and frameworks.get(order.origin).name)
     if expected is not None and model.framework.name != expected:
         raise InvalidModelError(f"{order.source!r} is a model of {model.framework.name}, not of {expected}")

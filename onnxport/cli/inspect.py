@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from onnxport import frameworks
 from onnxport.cli import describe
-from onnxport.cli.console import AllowCode, AllowPickle, Json, Verbose, outcome, print_json, say
-from onnxport.cli.options import Inputs, InputShape, Signature, Weights, refuse
-from onnxport.cli.source import resolve
+from onnxport.cli.console import outcome, print_json, say
+from onnxport.cli.options import SourceOptions, refuse, with_options
 
 
+@with_options
 def inspect(
     model: Annotated[str, typer.Argument(help="An ONNX file; any other model is shown as what it converts to.")],
-    inputs: Inputs = None,
-    input_shape: InputShape = None,
-    weights: Weights = None,
-    signature: Signature = None,
-    allow_pickle: AllowPickle = False,
-    allow_code: AllowCode = False,
-    as_json: Json = False,
-    verbose: Verbose = False,
+    *,
+    given: SourceOptions,
 ) -> None:
     """Shows inputs, outputs, opsets, operators, weights and where the model came from."""
-    with outcome(as_json, f"reading {model}", verbose=verbose):
+    with outcome(given.as_json, f"reading {model}", verbose=given.verbose):
         from onnxport.converters.convert import convert
 
-        source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
-        options: dict[str, Any] = {"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code}
-        refuse(options, source, frameworks.get(frameworks.HUB))
-        hub = convert(source.model, inputs=source.inputs, validate=False, **options)
+        source = given.resolve(model)
+        refuse(given.arguments, source, frameworks.get(frameworks.HUB))
+        hub = convert(source.model, inputs=source.inputs, validate=False, **given.arguments)
         contents = {
             "model": model,
             "framework": source.framework.name,
@@ -40,7 +33,7 @@ def inspect(
             **describe.signature(hub),
             **describe.contents(hub),
         }
-    if as_json:
+    if given.as_json:
         print_json(contents)
         return
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in contents["opsets"].items())

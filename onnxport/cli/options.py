@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import MISSING, dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from onnxport.cli.source import Source
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose, outcome
+from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, takes
@@ -39,6 +44,80 @@ Rtol = Annotated[float | None, typer.Option(help="Relative tolerance, instead of
 Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of the derived budget.")]
 Methods = Annotated[Words, typer.Option(help="Inference methods of an estimator. Repeatable.")]
 Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
+
+_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How the model that a command is about is read: each field is an option as it reads on the command line."""
+
+    inputs: Inputs = None
+    input_shape: InputShape = None
+    weights: Weights = None
+    signature: Signature = None
+    allow_pickle: AllowPickle = False
+    allow_code: AllowCode = False
+    as_json: Json = False
+    verbose: Verbose = False
+
+    def resolve(self, text: str) -> Source:
+        """The model that `text` names; see `onnxport.cli.source.resolve`."""
+        return resolve(text, weights=self.weights, inputs=self.inputs, input_shapes=self.input_shape or ())
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What `onnxport.convert` takes of them beside the model and its inputs."""
+        return {"signature": self.signature, "allow_pickle": self.allow_pickle, "allow_code": self.allow_code}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions(SourceOptions):
+    """How two models are compared and what of it is shown."""
+
+    rtol: Rtol = None
+    atol: Atol = None
+    html: Html = None
+    allow_unproved: AllowUnproved = False
+    quiet: Quiet = False
+
+    def outcome(self, doing: str) -> AbstractContextManager[None]:
+        """What stands around a command's work; see `onnxport.cli.console.outcome`."""
+        return outcome(self.as_json, doing, verbose=self.verbose, quiet=self.quiet)
+
+    @property
+    def tolerances(self) -> dict[str, float | None]:
+        """The tolerances that the user set."""
+        return {"rtol": self.rtol, "atol": self.atol}
+
+
+def declared(order: type) -> dict[str, inspect.Parameter]:
+    """The fields of a dataclass as the parameters of a command, its own before those that it shares with others."""
+    types, own = get_type_hints(order, include_extras=True), order.__annotations__
+    given = {item.name: inspect.Parameter.empty if item.default is MISSING else item.default for item in fields(order)}
+    names = sorted(given, key=lambda name: name not in own)
+    return {name: inspect.Parameter(name, _KIND, default=given[name], annotation=types[name]) for name in names}
+
+
+def show(function: Callable[..., None], options: Sequence[inspect.Parameter]) -> None:
+    """Gives a function of keywords the parameters that its command line has."""
+    function.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    function.__annotations__ = {item.name: item.annotation for item in options}
+
+
+def with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """A command that has the fields of its argument `given`, a dataclass, as options behind its own."""
+    types = get_type_hints(function, include_extras=True)
+    own = [item.replace(annotation=types[item.name]) for item in inspect.signature(function).parameters.values()]
+    shared = declared(types["given"])
+
+    @wraps(function)
+    def command(**values: Any) -> None:
+        function(given=types["given"](**{name: values.pop(name) for name in shared}), **values)
+
+    show(command, [*(item for item in own if item.name != "given"), *shared.values()])
+    return command
+
 
 _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 # The parameters of commands whose names are not those of the arguments of `onnxport.convert`.

@@ -9,9 +9,8 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import console
-from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose
-from onnxport.cli.options import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights, refuse
-from onnxport.cli.source import Source, resolve
+from onnxport.cli.options import Opset, ProofOptions, SourceArgument, refuse, with_options
+from onnxport.cli.source import Source
 from onnxport.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -25,43 +24,33 @@ _ENDS = [item.name for item in frameworks.registered() if item.build is not None
 _UNPROVED: dict[str, Any] = {"validate": False, "rtol": None, "atol": None}
 
 
+@with_options
 def roundtrip(
     model: SourceArgument,
     through: Annotated[str, typer.Option(help="pytorch, tensorflow, keras or sklearn.", autocompletion=lambda: _ENDS)],
     opset: Opset = None,
-    html: Html = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-    allow_unproved: AllowUnproved = False,
-    inputs: Inputs = None,
-    input_shape: InputShape = None,
-    weights: Weights = None,
-    signature: Signature = None,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    allow_pickle: AllowPickle = False,
-    allow_code: AllowCode = False,
+    *,
+    given: ProofOptions,
 ) -> None:
     """To ONNX, from there to a framework and back; exit code 1 where a leg changes the numbers, 3 where one is unproved."""
     from onnxport.validation.report import write_pages
 
-    with console.outcome(as_json, f"{model} through {through}", verbose=verbose, quiet=quiet):
-        source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
-        options = {"target_opset": opset, "signature": signature, "rtol": rtol, "atol": atol}
-        options |= {"allow_pickle": allow_pickle, "allow_code": allow_code}
+    with given.outcome(f"{model} through {through}"):
+        source = given.resolve(model)
+        options = {"target_opset": opset, **given.tolerances, **given.arguments}
         refuse(options, source, frameworks.get(frameworks.HUB))
-        with console.failure_page(html, model):
+        with console.failure_page(given.html, model):
             legs = travel(source, through, options)
-        if html is not None:
-            write_pages(html, [(leg, report) for leg, report in legs if report], command=console.typed(), files=[model])
-    if as_json:
+        if given.html is not None:
+            shown = [(leg, report) for leg, report in legs if report]
+            write_pages(given.html, shown, command=console.typed(), files=[model])
+    if given.as_json:
         reports = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
         console.print_json({"model": model, "through": through, "legs": reports})
-    elif not quiet:
+    elif not given.quiet:
         for leg, report in legs:
             console.say(f"{leg}: {report if report else 'nothing to convert'}")
-    console.settle([report for _, report in legs], allow_unproved=allow_unproved)
+    console.settle([report for _, report in legs], allow_unproved=given.allow_unproved)
 
 
 def travel(source: Source, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:

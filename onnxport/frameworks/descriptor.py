@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -131,6 +131,27 @@ class Files:
     load: Load | None = None
     save: Callable[[object, str | os.PathLike[str]], None] | None = None
     load_weights: Callable[[object, Path], None] | None = None
+
+
+class Rooms(TypedDict):
+    """The fields of a framework's drivers, runner and importer's map."""
+
+    export: Lazy
+    build: Lazy
+    bind: Lazy
+    from_onnx_map: Callable[[], Any]
+    shares_semantics: bool
+
+
+def rooms(name: str) -> Rooms:
+    """Where the package's own frameworks of tensors have them: in files and folders of the framework's name."""
+    return {
+        "export": Lazy(f"onnxport.converters.to_onnx.{name}:export"),
+        "build": Lazy(f"onnxport.converters.from_onnx.{name}:build"),
+        "bind": Lazy(f"onnxport.validation.runners.{name}:bind"),
+        "from_onnx_map": Lazy(f"onnxport.opset_maps.maps:{name}_native").get,
+        "shares_semantics": True,
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
 _load = Lazy("onnxport.tracing.keras:load")
 
@@ -62,12 +62,8 @@ FRAMEWORK = Framework(
     node_bytes=30 << 10,
     start=Lazy("onnxport.tracing.keras_state:start"),
     unchanged=Lazy("onnxport.tracing.keras_state:unchanged"),
-    export=Lazy("onnxport.converters.to_onnx.keras:export"),
-    build=Lazy("onnxport.converters.from_onnx.keras:build"),
-    bind=Lazy("onnxport.validation.runners.keras:bind"),
+    **rooms("keras"),
     to_numpy=Lazy("onnxport.validation.runners.tensorflow:to_numpy"),
     # A Keras model is traced to TensorFlow's operators.
     to_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow").get,
-    from_onnx_map=Lazy("onnxport.opset_maps.maps:keras_native").get,
-    shares_semantics=True,
 )

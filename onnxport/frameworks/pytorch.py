@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
 _OPTIONS = TENSOR_OPTIONS | {"allow_pickle"}
 _NAMED_OPTIONS = frozenset({"output_names"})
@@ -54,11 +54,7 @@ FRAMEWORK = Framework(
     to_inference=_to_inference,
     register_inputs=Lazy("onnxport.tracing.pytorch_classes:register"),
     unchanged=Lazy("onnxport.tracing.pytorch_state:unchanged"),
-    export=Lazy("onnxport.converters.to_onnx.pytorch:export"),
-    build=Lazy("onnxport.converters.from_onnx.pytorch:build"),
-    bind=Lazy("onnxport.validation.runners.pytorch:bind"),
+    **rooms("pytorch"),
     to_numpy=Lazy("onnxport.validation.runners.pytorch:to_numpy"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:aten").get,
-    from_onnx_map=Lazy("onnxport.opset_maps.maps:pytorch_native").get,
-    shares_semantics=True,
 )

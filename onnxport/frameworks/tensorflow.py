@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind, rooms
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
@@ -45,11 +45,7 @@ FRAMEWORK = Framework(
     node_bytes=30 << 10,
     start=Lazy("onnxport.tracing.tensorflow_state:start"),
     unchanged=Lazy("onnxport.tracing.tensorflow_state:unchanged"),
-    export=Lazy("onnxport.converters.to_onnx.tensorflow:export"),
-    build=Lazy("onnxport.converters.from_onnx.tensorflow:build"),
-    bind=Lazy("onnxport.validation.runners.tensorflow:bind"),
+    **rooms("tensorflow"),
     to_numpy=Lazy("onnxport.validation.runners.tensorflow:to_numpy"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow").get,
-    from_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow_native").get,
-    shares_semantics=True,
 )

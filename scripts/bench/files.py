@@ -21,10 +21,10 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from scripts.bench.clock import BLOCK_SECONDS, repeats
 from scripts.bench.file_models import GROUPS, MODELS
 from scripts.bench.page import number, table, write_section
 
-BLOCK_SECONDS = 0.1
 ROUNDS = {1: (2, 11), 2: (1, 7)}  # by threads: how many times over so many blocks
 
 
@@ -74,12 +74,7 @@ def call_of(opened: onnxruntime.InferenceSession, seed: int = 0) -> Callable[[],
 def ratios(calls: list[Callable[[], Any]], clock: Callable[[], float], blocks: int) -> tuple[list[float], float]:
     """Seconds a call of each, the least of all blocks, and the median of the blocks' ratios; the two take turns."""
     times: list[list[float]] = [[], []]
-    counts = []
-    for call in calls:
-        call()
-        started = time.perf_counter()
-        call()
-        counts.append(max(1, int(BLOCK_SECONDS / (time.perf_counter() - started + 1e-9))))
+    counts = [repeats(call) for call in calls]
     for block in range(blocks):
         for side in (0, 1) if block % 2 else (1, 0):
             started = clock()

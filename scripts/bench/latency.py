@@ -15,21 +15,17 @@ import onnxruntime
 import onnxport
 from examples.demo import models
 from examples.demo.matrix import graph_inputs, name
+from scripts.bench.clock import BLOCK_SECONDS, repeats
 from scripts.bench.models import resnet50, vit_b16
 from scripts.bench.page import number, table, write_section
 
-BLOCKS, BLOCK_SECONDS = 15, 0.1
+BLOCKS = 15
 
 
 def alternate(calls: Sequence[Callable[[], Any]]) -> list[float]:
     """Seconds a call: the callables take turns in blocks, and each one's median over the blocks counts."""
     times: list[list[float]] = [[] for _ in calls]
-    counts = []
-    for call in calls:
-        call()
-        started = time.perf_counter()
-        call()
-        counts.append(max(1, int(BLOCK_SECONDS / (time.perf_counter() - started + 1e-9))))
+    counts = [repeats(call) for call in calls]
     for _ in range(BLOCKS):
         for call, count, found in zip(calls, counts, times, strict=True):
             started = time.perf_counter()

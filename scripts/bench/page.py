@@ -19,7 +19,7 @@ session, each in a process of its own, so that a busy machine troubles both side
 
 def write_section(title: str, text: str, *packages: str) -> None:
     """Puts a section into the page in place of an earlier one of the same title."""
-    versions = ", ".join(f"{name} {_version(name)}" for name in packages)
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
     section = (
         f"## {title}\n\n{text.strip()}\n\n{date.today():%Y-%m-%d}; Python {platform.python_version()}, {versions}; "
         f"{_processor()}.\n"
@@ -42,7 +42,7 @@ def number(value: float | None, digits: int = 2, unit: str = "") -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def _version(name: str) -> str:
+def version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -10,7 +10,6 @@ and numbers lie within 1e-9 (float64 rows) or 1e-4 (float32 rows), relative to t
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -18,7 +17,7 @@ import signal
 import sys
 import warnings
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from scripts.conformance import workers
 from scripts.conformance.sklearn_cases import METHODS, Configured, configured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,11 +54,8 @@ class Outcome:
 
 def main() -> None:
     """Runs the cases, or writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--match", default="")
+    parser = workers.options_of_cases(__doc__)
     parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--peer", action="store_true")
-    parser.add_argument("--report", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     if arguments.report:
@@ -74,9 +71,7 @@ def main() -> None:
                 print(f"{outcome.verdict:8}{outcome.key}: {outcome.reason[:300]}", flush=True)
     print(dict(Counter(item.verdict for item in parts)))
     if not arguments.match:
-        FIGURES.mkdir(parents=True, exist_ok=True)
-        path = FIGURES / ("sklearn_peer.json" if arguments.peer else "sklearn.json")
-        path.write_text(json.dumps([asdict(item) for item in parts], indent=0))
+        workers.keep(FIGURES / ("sklearn_peer.json" if arguments.peer else "sklearn.json"), parts)
     elif not arguments.verbose:
         for item in parts:
             if item.verdict == "refused":

@@ -34,12 +34,8 @@ def cases() -> Iterator[Case]:
     yield from each("Softmax", SERIES, {"": {}, "axis 1": {"axis": 1}, "axes": {"axis": [1, 2]}})
     mask = np.arange(28).reshape(1, 7, 4).repeat(3, 0) % 3 > 0
     yield Case("Softmax", "mask", lambda: L.Softmax(), (SERIES, mask), form="layer")
-    yield from _dense()
-    yield from _shapes()
-    yield from _merging()
-    yield from _normalization()
-    yield from _regularization()
-    yield from _models()
+    for part in (_dense, _shapes, _merging, _normalization, _regularization, _models):
+        yield from part()
 
 
 def _dense() -> Iterator[Case]:

@@ -54,12 +54,8 @@ def adapted(layer: Any, data: Any) -> Any:
 
 def cases() -> Iterator[Case]:
     """All of them."""
-    yield from _numbers()
-    yield from _categories()
-    yield from _text()
-    yield from _images()
-    yield from _sound()
-    yield from _wrappers()
+    for part in (_numbers, _categories, _text, _images, _sound, _wrappers):
+        yield from part()
 
 
 def _numbers() -> Iterator[Case]:

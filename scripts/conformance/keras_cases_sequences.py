@@ -18,13 +18,10 @@ MASK = flags(7)
 def cases() -> Iterator[Case]:
     """All of them."""
     for name in RECURRENT:
-        yield from _recurrent(name)
-        yield from _cells(name)
-        yield from _bidirectional(name)
-    yield from _further_recurrent()
-    yield from _distributed()
-    yield from _attention()
-    yield from _multi_head()
+        for of_name in (_recurrent, _cells, _bidirectional):
+            yield from of_name(name)
+    for part in (_further_recurrent, _distributed, _attention, _multi_head):
+        yield from part()
 
 
 def _recurrent(name: str) -> Iterator[Case]:

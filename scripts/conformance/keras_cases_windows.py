@@ -13,13 +13,10 @@ from scripts.conformance.keras_cases import FIRST, IMAGE, LAST, SERIES, VECTOR, 
 def cases() -> Iterator[Case]:
     """All of them."""
     for rank in (1, 2, 3):
-        yield from _convolutions(rank)
-        yield from _transposed(rank)
-        yield from _pooling(rank)
-        yield from _borders(rank)
-    yield from _depthwise()
-    yield from _quantised()
-    yield from _precisions()
+        for of_rank in (_convolutions, _transposed, _pooling, _borders):
+            yield from of_rank(rank)
+    for part in (_depthwise, _quantised, _precisions):
+        yield from part()
 
 
 def _convolutions(rank: int) -> Iterator[Case]:

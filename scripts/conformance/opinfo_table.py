@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from scripts.conformance import workers
+
 # What can come of a sample; "wrong" (numbers) and "defect" (an error of ours) must never occur.
 VERDICTS = ("right", "refused", "untraceable", "wrong", "defect", "timeout", "no reference")
 
@@ -76,10 +78,7 @@ def report(results: dict[str, list[list[Any]]], path: Path, dtypes: Sequence[str
         "",
         *(f"- {count}: {note}" for note, count in notes.most_common()),
         "",
-        "| | " + " | ".join(_COLUMNS) + " |",
-        "|-|" + "-|" * len(_COLUMNS),
-        "| operators | " + " | ".join(str(tally[k]) for k in _COLUMNS) + " |",
-        "| samples | " + " | ".join(str(every[k]) if k in VERDICTS else "" for k in _COLUMNS) + " |",
+        *workers.counts(_COLUMNS, {"operators": tally, "samples": every}, {"samples": set(_COLUMNS) - set(VERDICTS)}),
         "",
         *_by_dtype(results, dtypes),
         "",

@@ -11,7 +11,6 @@ float64 and in float32 (within 1e-4 of what scikit-learn gives for the rounded r
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -20,7 +19,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from scripts.conformance import pipeline_ensembles, pipeline_matrices, pipeline_tables, pipeline_texts
+from scripts.conformance import pipeline_ensembles, pipeline_matrices, pipeline_tables, pipeline_texts, workers
 from scripts.conformance.pipeline_cases import CASES, Case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,11 +67,7 @@ class Outcome:
 
 def main() -> None:
     """Runs the cases, or writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--match", default="")
-    parser.add_argument("--peer", action="store_true")
-    parser.add_argument("--report", action="store_true")
-    arguments = parser.parse_args()
+    arguments = workers.options_of_cases(__doc__).parse_args()
     if arguments.report:
         write_page()
         return
@@ -87,9 +82,7 @@ def main() -> None:
             print(f"         {outcome.reason[:600]}", flush=True)
     print(dict(Counter(item.verdict for item in parts)))
     if not arguments.match:
-        FIGURES.mkdir(parents=True, exist_ok=True)
-        path = FIGURES / ("pipelines_peer.json" if arguments.peer else "pipelines.json")
-        path.write_text(json.dumps([asdict(item) for item in parts], indent=0))
+        workers.keep(FIGURES / ("pipelines_peer.json" if arguments.peer else "pipelines.json"), parts)
     sys.exit(any(item.verdict != "right" for item in parts) and not arguments.peer)
 
 

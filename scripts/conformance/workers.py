@@ -13,7 +13,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +95,37 @@ def parser(description: str | None, results: str) -> argparse.ArgumentParser:
     return options
 
 
+def options_of_cases(description: str | None) -> argparse.ArgumentParser:
+    """The options of a run over cases of estimators: ours or the peer's, or the page of both."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--match", default="")
+    options.add_argument("--peer", action="store_true")
+    options.add_argument("--report", action="store_true")
+    return options
+
+
+def keep(path: Path, outcomes: Sequence[Any]) -> None:
+    """Writes what came of all cases, dataclasses, for the page."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(item) for item in outcomes], indent=0))
+
+
 def known(results: Path) -> dict[str, list[Any]]:
     """The findings so far, the latest of each item."""
     if not results.exists():
         return {}
     return dict(json.loads(line) for line in results.read_text().splitlines())
+
+
+def counts(
+    kinds: Sequence[str], rows: Mapping[str, Mapping[str, int]], empty: Mapping[str, Collection[str]]
+) -> list[str]:
+    """A Markdown table of how often each kind of outcome occurs, a row a title; `empty` are the kinds that a row has none of."""
+    lines = ["| | " + " | ".join(kinds) + " |", "|-|" + "-|" * len(kinds)]
+    for title, of_kind in rows.items():
+        cells = ("" if kind in empty.get(title, ()) else str(of_kind.get(kind, 0)) for kind in kinds)
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def remaining(options: argparse.Namespace, names: Sequence[str]) -> list[str]:

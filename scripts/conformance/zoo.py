@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts.bench.page import version
 from scripts.conformance import workers
 from scripts.conformance.workers import first_line
 
@@ -153,7 +154,7 @@ def _table(title: str, results: dict[str, list[Any]], count: int) -> list[str]:
     share = 100 * verdicts["agrees"] / max(running, 1)
     decoded = [item for found in results.values() for item in found[1:]]
     lines = [
-        f"## {title} {_version(title)}",
+        f"## {title} {version(title)}",
         "",
         f"{len(results)} of {count} were tried; {verdicts['agrees']} of the {running} of them that run agree ({share:.1f} %).",
     ]
@@ -171,15 +172,6 @@ def _table(title: str, results: dict[str, list[Any]], count: int) -> list[str]:
             cause = reason.replace("|", "\\|").replace("\n", " ")[:200]
             lines.append(f"| `{name}` | {label if label != name else ''} | {verdict} | {cause} |")
     return [*lines, ""]
-
-
-def _version(package: str) -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from onnxport.request import Request
 from onnxport.tracing.huggingface.folder import Choice, load
 from onnxport.tracing.pytorch_state import unchanged
 from onnxport.validation.parties import Tolerance
+from tests.decoding import decoded
 from tests.huggingface.models import folder, torch, transformers
 
 pytestmark = pytest.mark.huggingface
@@ -76,18 +77,7 @@ def test_a_decoder_takes_any_past_also_beyond_the_window_of_its_layers(tmp_path:
     prompt = torch.randint(3, 60, (2, 7), generator=torch.Generator().manual_seed(1))
     mask = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [1] * 7])
     wanted = model.generate(prompt, attention_mask=mask, max_new_tokens=9, do_sample=False, eos_token_id=-1)[:, 7:]
-    names = [item.name for item in session.get_inputs() if item.name.startswith("past_key_values.")]
-    cache = {name: np.zeros((2, 2, 0, 4), np.float32) for name in names}
-    new, seen, tokens = prompt.numpy(), mask.numpy(), []
-    for _ in range(9):
-        places = (seen.cumsum(-1) - 1).clip(0)[:, -new.shape[1] :]
-        feeds = {"input_ids": new, "attention_mask": seen, "position_ids": places, **cache}
-        results = dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds), strict=True))
-        new = results["logits"][:, -1].argmax(-1, keepdims=True)
-        tokens.append(new)
-        seen = np.concatenate([seen, np.ones_like(new)], axis=1)
-        cache = {name: results[name.replace("past_key_values", "present")] for name in names}
-    np.testing.assert_array_equal(np.concatenate(tokens, axis=1), wanted.numpy())
+    np.testing.assert_array_equal(decoded(session, prompt, mask, 9), wanted.numpy())
 
 
 def test_names_and_dimensions_of_a_decoder(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from onnxport.tracing.tensorflow_program import dtype_of
 # Attributes that say nothing about the result: hints to TensorFlow's kernels, debugging, and legacy spellings.
 _HINTS = frozenset(
     "use_cudnn_on_gpu parallel_iterations validate_indices grad_a grad_b config config_proto executor_type shape_type "
-    "incompatible_shape_error container shared_name stateful_parallelism use_inter_op_parallelism".split()
+    "incompatible_shape_error a_is_sparse b_is_sparse container shared_name stateful_parallelism use_inter_op_parallelism".split()
 )
 
 

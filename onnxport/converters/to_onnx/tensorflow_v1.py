@@ -5,7 +5,7 @@ Both are given back as parts of a graph with inputs and outputs, which are lower
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,7 +127,15 @@ def branch(merge: Any) -> tuple[Any, list[Any]]:
         UnsupportedOperator: it is no such Merge.
     """
     predicate = _predicate(merge, set())
-    switches: dict[str, Any] = {}
+
+    def begins(node: Any) -> bool:
+        return node.type in SWITCH and skip_identities(node.inputs[1]).name == predicate.name
+
+    return predicate, [node for node in _back(merge, stop=begins) if begins(node)]
+
+
+def _back(merge: Any, stop: Callable[[Any], bool] | None = None, *, control: bool = False) -> Iterator[Any]:
+    """The operators before a Merge, each once, but none before one at which to `stop`; `control`: by control inputs too."""
     seen: set[str] = set()
     stack = [tensor.op for tensor in merge.inputs]
     while stack:
@@ -135,25 +143,17 @@ def branch(merge: Any) -> tuple[Any, list[Any]]:
         if node.name in seen:
             continue
         seen.add(node.name)
-        if node.type in SWITCH and skip_identities(node.inputs[1]).name == predicate.name:
-            switches[node.name] = node
-            continue
-        stack.extend(tensor.op for tensor in node.inputs)
-    return predicate, list(switches.values())
+        yield node
+        if stop is None or not stop(node):
+            stack.extend([*(tensor.op for tensor in node.inputs), *(node.control_inputs if control else ())])
 
 
 def _predicate(merge: Any, inside: set[str]) -> Any:
     """The condition of the first Switch on the way back that belongs to no Merge on that way."""
-    inside, seen = set(inside), set()
-    stack = [tensor.op for tensor in merge.inputs]
-    while stack:
-        node = stack.pop()
-        if node.name in seen:
-            continue
-        seen.add(node.name)
+    inside = set(inside)
+    for node in _back(merge, control=True):
         if node.type in SWITCH and (predicate := skip_identities(node.inputs[1])).name not in inside:
             return predicate
         if node.type in MERGE:
             inside.add(_predicate(node, inside).name)
-        stack.extend([*(tensor.op for tensor in node.inputs), *node.control_inputs])
     raise UnsupportedOperator("Merge: no condition tells which side is taken")

@@ -23,6 +23,7 @@ from keras.src.saving import serialization_lib
 from onnxport.errors import InvalidModelError, UntrustedFileError
 from onnxport.tracing.trust import faults
 from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.reader_process import hdf5_items
 from onnxport.tracing.trust.readers import check_reader
 
 # Parts of Keras whose classes and functions only compute.
@@ -94,24 +95,16 @@ def _opened(title: str, source: object) -> Any:
 def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
     """Links stay inside of the file, and its arrays within what it can hold."""
     total = 0
-    waiting, seen = [store["/"]], set[int]()
     with faults.reading(f"{title} is damaged"):
-        while waiting:
-            group = waiting.pop()
-            address = h5py.h5o.get_info(group.id).addr
-            if address in seen:
-                continue
-            seen.add(address)
-            for name in group:
+        for group in hdf5_items(store):
+            for name in group if isinstance(group, h5py.Group) else ():
                 link = group.get(name, getlink=True)
                 if isinstance(link, h5py.ExternalLink):
                     raise faults.untrusted(title, f"{group.name}/{name} is a link to another file, {link.filename!r}")
                 if isinstance(link, h5py.SoftLink):
                     raise InvalidModelError(f"{title} is no file of Keras: {group.name}/{name} is a link")
                 item = group[name]
-                if isinstance(item, h5py.Group):
-                    waiting.append(item)
-                elif isinstance(item, h5py.Dataset):
+                if isinstance(item, h5py.Dataset):
                     if item.external or item.is_virtual:
                         raise faults.untrusted(title, f"the data of {item.name!r} stands in another file")
                     total += math.prod(item.shape or ()) * item.dtype.itemsize

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -46,13 +47,7 @@ def _walk(store: Any, most: int) -> None:
     """
     import h5py
 
-    waiting, seen = [store["/"]], set()
-    while waiting:
-        item = waiting.pop()
-        address = h5py.h5o.get_info(item.id).addr
-        if address in seen:
-            continue
-        seen.add(address)
+    for item in hdf5_items(store):
         for name in item.attrs:
             item.attrs[name]
         if isinstance(item, h5py.Dataset):
@@ -61,10 +56,23 @@ def _walk(store: Any, most: int) -> None:
             if not item.external and not item.is_virtual and (item.chunks or item.dtype.kind == "O"):
                 for part in item.iter_chunks() if item.chunks else [()]:
                     item[part]
+
+
+def hdf5_items(store: Any) -> Iterator[Any]:
+    """Every group and array that hard links lead to, each once; those of a group only after the caller is done with it."""
+    import h5py
+
+    waiting, seen = [store["/"]], set()
+    while waiting:
+        item = waiting.pop()
+        address = h5py.h5o.get_info(item.id).addr
+        if address in seen:
             continue
-        for name in item:
-            if isinstance(item.get(name, getlink=True), h5py.HardLink):
-                waiting.append(item[name])
+        seen.add(address)
+        yield item
+        if isinstance(item, h5py.Group):
+            links = [name for name in item if isinstance(item.get(name, getlink=True), h5py.HardLink)]
+            waiting += [item[name] for name in links]
 
 
 def _lightgbm(order: dict[str, Any]) -> None:

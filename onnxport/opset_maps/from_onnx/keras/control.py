@@ -7,12 +7,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, results_of
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily, KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Iteration, unrolled
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
@@ -42,16 +41,10 @@ class KerasControlFamily(KerasTensorFamily):
         return results_of(self.apply(layer, self.as_symbolic(condition), *together.values()))
 
     def loop(
-        self,
-        trip_count: Int | None,
-        condition: KerasValue | None,
-        carried: Sequence[KerasValue],
-        body: Step,
-        scan_count: int,
-        formal: Sequence[ir.Value | None],
+        self, trip_count: Int | None, condition: KerasValue | None, carried: Sequence[KerasValue], body: Iteration
     ) -> tuple[KerasValue, ...]:
         if any(not self.is_tensor(item) for item in carried):
-            return self._unrolled(trip_count, condition, carried, body, scan_count)
+            return self._unrolled(trip_count, condition, carried, body)
         values = [self.as_symbolic(item) for item in carried]
         shapes = [tuple(value.shape) for value in values]
         while True:
@@ -59,7 +52,7 @@ class KerasControlFamily(KerasTensorFamily):
             inputs = [keras.Input(batch_shape=(), dtype=dtype) for dtype in ("int64", "bool")]
             inputs += [keras.Input(batch_shape=s, dtype=v.dtype) for s, v in zip(shapes, values, strict=True)]
             self._kept.extend(inputs)  # what is known of a tensor is known by its id
-            outputs = [self._as_output(item) for item in body(*inputs)]
+            outputs = [self._as_output(item) for item in body.step(*inputs)]
             relaxed = [_joint(s, tuple(o.shape)) for s, o in zip(shapes, outputs[1:], strict=False)]
             if relaxed == shapes:
                 break
@@ -71,7 +64,7 @@ class KerasControlFamily(KerasTensorFamily):
         layer = Loop(
             model,
             carried=len(values),
-            scanned=scan_count,
+            scanned=body.scan_count,
             trips=int(trip_count) if trip_count is not None and known(trip_count) else None,
             has_trips=trip_count is not None and not known(trip_count),
             has_condition=condition is not None,
@@ -80,7 +73,7 @@ class KerasControlFamily(KerasTensorFamily):
         return results_of(self.apply(layer, *lead, *values, *captured))
 
     def _unrolled(
-        self, trip_count: Int | None, condition: KerasValue | None, carried: Sequence[Any], body: Step, scan_count: int
+        self, trip_count: Int | None, condition: KerasValue | None, carried: Sequence[Any], body: Iteration
     ) -> tuple[Any, ...]:
         """A loop that carries sequences, as its iterations one after the other."""
         going = condition is None or self._truth(condition)
@@ -89,11 +82,11 @@ class KerasControlFamily(KerasTensorFamily):
 
         def step(i: int, *values: Any) -> tuple[Any, ...]:
             place = self.eager.constant(np.asarray(i, np.int64)), self.eager.constant(np.asarray(True))
-            proceed, *results = body(*place, *values)
+            proceed, *results = body.step(*place, *values)
             return (self._truth(proceed), *results)
 
-        finals, scanned = unrolled(step, going, trip_count, carried, scan_count)
-        if scan_count and not scanned[0]:
+        finals, scanned = unrolled(step, going, trip_count, carried, body.scan_count)
+        if body.scan_count and not scanned[0]:
             raise UnsupportedOperator("a loop that carries a sequence and scans has no iteration")
         return (*finals, *(self.stack(items, 0) for items in scanned))
 

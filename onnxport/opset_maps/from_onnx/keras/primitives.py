@@ -18,6 +18,7 @@ from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor, carrier, known, object_array
 
 PACKAGE = "onnxport"
@@ -242,7 +243,7 @@ class Loop(keras.layers.Layer):
         def step(i: keras.KerasTensor, going: keras.KerasTensor, *values: keras.KerasTensor) -> tuple[Any, ...]:
             return results_of(self.body([i, going, *values, *captured]))
 
-        return backend_arrays().loop(trips, condition, carried, step, self.scanned, [None] * self.carried)
+        return backend_arrays().loop(trips, condition, carried, Iteration(step, self.scanned, [None] * self.carried))
 
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""

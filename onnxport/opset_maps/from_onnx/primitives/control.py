@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -33,6 +34,23 @@ class Body:
         raise NotImplementedError("the walk calls subgraphs")
 
 
+@dataclass(frozen=True)
+class Iteration:
+    """What a loop runs.
+
+    Attributes:
+        step: called as ``step(iteration, condition, *carried)`` with an INT64 scalar and a bool scalar tensor; gives the next
+            condition, the next carried values and `scan_count` elements to be stacked.
+        scan_count: how many.
+        formal: for each carried value the type that the model declares for it in the body, which may be less than is known of
+            the first one: its shape may change from iteration to iteration.
+    """
+
+    step: Step
+    scan_count: int
+    formal: Sequence[ir.Value | None]
+
+
 class ControlFamily(TensorFamily):
     """Branches and loops."""
 
@@ -42,13 +60,7 @@ class ControlFamily(TensorFamily):
 
     @primitive
     def loop(
-        self,
-        trip_count: Int | None,
-        condition: Tensor | None,
-        carried: Sequence[Tensor],
-        body: Step,
-        scan_count: int,
-        formal: Sequence[ir.Value | None],
+        self, trip_count: Int | None, condition: Tensor | None, carried: Sequence[Tensor], body: Iteration
     ) -> tuple[Tensor, ...]:
         """ONNX's Loop.
 
@@ -56,11 +68,7 @@ class ControlFamily(TensorFamily):
             trip_count: greatest number of iterations; None is no limit.
             condition: scalar bool before the first iteration; None is true.
             carried: values carried from iteration to iteration.
-            body: called as ``body(iteration, condition, *carried)`` with an INT64 scalar and a bool scalar tensor; gives the
-                next condition, the next carried values and `scan_count` elements to be stacked.
-            scan_count: how many.
-            formal: for each carried value the type that the model declares for it in the body, which may be less than is known of
-                the first one: its shape may change from iteration to iteration.
+            body: what an iteration computes.
 
         Returns:
             The carried values at the end, then the scan outputs, stacked along a new axis 0.

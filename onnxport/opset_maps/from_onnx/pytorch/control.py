@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Iteration, unrolled
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced, twins
@@ -183,17 +183,11 @@ class TorchControlFamily(TorchTensorFamily):
         )
 
     def loop(
-        self,
-        trip_count: Int | None,
-        condition: TorchTensor | None,
-        carried: Sequence[Any],
-        body: Step,
-        scan_count: int,
-        formal: Sequence[ir.Value | None],
+        self, trip_count: Int | None, condition: TorchTensor | None, carried: Sequence[Any], body: Iteration
     ) -> tuple[Any, ...]:
         recorder = self.recorder
         if recorder is None:
-            values, collected = _iterated(body, trip_count, condition, carried, scan_count, True)
+            values, collected = _iterated(body.step, trip_count, condition, carried, body.scan_count, True)
             return (*values, *(_stacked(scan, ((), torch.float32)) for scan in collected))
         sizes = recorder.sizes
         number = example(torch.int64, (), sizes)
@@ -202,14 +196,16 @@ class TorchControlFamily(TorchTensorFamily):
         opaque = [_opaque(item) for item in carried]
         for _ in range(_MOST_TRACES):
             entry = [(number, False), (flag, False), *zip(known, opaque, strict=True)]
-            traced = _Traceable(self, "Body", body, entry)
+            traced = _Traceable(self, "Body", body.step, entry)
             joined = []
             for index, before in enumerate(known):
                 after = traced.worlds(index + 1)
                 item = traced.results[index + 1]
                 opaque[index] = opaque[index] or (after is None and _opaque(item))
                 joined.append(
-                    before if _agree(before, after) else _declared(merged(before, after, sizes), formal[index], sizes)
+                    before
+                    if _agree(before, after)
+                    else _declared(merged(before, after, sizes), body.formal[index], sizes)
                 )
             stable = all(a is b for a, b in zip(joined, known, strict=True))
             known = joined
@@ -218,12 +214,14 @@ class TorchControlFamily(TorchTensorFamily):
         else:
             known = [None] * len(known)
             opaque = [True] * len(opaque)
-            traced = _Traceable(self, "Body", body, [(number, False), (flag, False), *zip(known, opaque, strict=True)])
+            traced = _Traceable(
+                self, "Body", body.step, [(number, False), (flag, False), *zip(known, opaque, strict=True)]
+            )
         proceed = traced.results[0]
         is_true = isinstance(proceed, torch.Tensor) and bool(proceed.all())
         passed_on = isinstance(proceed, Traced) and proceed.node.op == "placeholder" and proceed.node.name == "input_1"
         module = Loop(traced.module, not (is_true or passed_on))
-        scans = [traced.worlds(1 + len(carried) + i) for i in range(scan_count)]
+        scans = [traced.worlds(1 + len(carried) + i) for i in range(body.scan_count)]
         empty = [(tuple(scan[0].shape), scan[0].dtype) if scan is not None else ((), torch.float32) for scan in scans]
         whole = recorder.module("loop", module, (trip_count, condition, list(carried), traced.captures, empty), None)
         results = []

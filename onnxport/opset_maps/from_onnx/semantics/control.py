@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Iteration
 from onnxport.opset_maps.from_onnx.values import Axes, Host, Number, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
 
@@ -31,7 +31,7 @@ def loop(
     if isinstance(condition, (bool, int, float)):  # a condition that holds is none
         condition = None if condition else xp.constant(host_array(False, bool), ir.DataType.BOOL)
     scan_count = len(body.outputs) - 1 - len(carried)
-    return xp.loop(limit, condition, carried, body, scan_count, list(body.inputs[2:]))
+    return xp.loop(limit, condition, carried, Iteration(body, scan_count, list(body.inputs[2:])))
 
 
 @onnx.op("Scan", versions=(9, 11, 16, 19, 21, 23, 24, 25))
@@ -63,7 +63,7 @@ def scan(
         slices = [xp.take(x, iteration, 0) for x in ready]
         return (xp.constant(host_array(True, bool), ir.DataType.BOOL), *body(*carried, *slices))
 
-    results = list(xp.loop(length, None, states, step, count, list(body.inputs[: len(states)])))
+    results = list(xp.loop(length, None, states, Iteration(step, count, list(body.inputs[: len(states)]))))
     out_axes = scan_output_axes or (0,) * count
     out_directions = scan_output_directions or (0,) * count
     for i in range(count):

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
     add_second_class,
     as_float_rows,
@@ -281,4 +282,4 @@ def _coupled(xp: Namespace, chances: Tensor, pairs: Sequence[tuple[int, int]], c
         return xp.logical_not(xp.min(done)), following
 
     start = xp.add(xp.concat([zero] * classes, 1), 1.0 / classes)
-    return xp.loop(_MAX_ROUNDS, None, [start], round_, 0, [None])[0]
+    return xp.loop(_MAX_ROUNDS, None, [start], Iteration(round_, 0, [None]))[0]

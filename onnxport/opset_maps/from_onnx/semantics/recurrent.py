@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op, part
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.semantics.elementwise import elu, hard_sigmoid, leaky_relu, thresholded_relu
 from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
@@ -129,7 +130,7 @@ def _run(
         held = tuple(xp.where(inside, new, old) for new, old in zip(following, states, strict=True))
         return (going, *held, xp.where(inside, following[0], 0))
 
-    *last, outputs = xp.loop(time, None, list(states), step, 1, [None] * len(states))
+    *last, outputs = xp.loop(time, None, list(states), Iteration(step, 1, [None] * len(states)))
     return (xp.flip(outputs, [0]) if backward else outputs, *last)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator, first_line
-from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Iteration, Step, unrolled
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size
 from onnxport.opset_maps.from_onnx.values import Int, known
 
@@ -46,23 +45,17 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
             raise UnsupportedOperator(f"its branches give different kinds of results ({reason})") from error
 
     def loop(
-        self,
-        trip_count: Int | None,
-        condition: tf.Tensor | None,
-        carried: Sequence[tf.Tensor],
-        body: Step,
-        scan_count: int,
-        formal: Sequence[ir.Value | None],
+        self, trip_count: Int | None, condition: tf.Tensor | None, carried: Sequence[tf.Tensor], body: Iteration
     ) -> tuple[tf.Tensor, ...]:
         carried = tuple(carried)
         if tf.executing_eagerly() or (any(isinstance(item, list) or item is None for item in carried)):
-            return self._unrolled(trip_count, condition, carried, body, scan_count)
+            return self._unrolled(trip_count, condition, carried, body)
 
         def step(
             i: tf.Tensor, going: tf.Tensor, values: tuple[Any, ...]
         ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
             with self.inner_graph():
-                result = body(i, going, *values)
+                result = body.step(i, going, *values)
             count = len(carried)
             return tf.reshape(tf.cast(result[0], tf.bool), []), tuple(result[1 : 1 + count]), tuple(result[1 + count :])
 
@@ -91,21 +84,21 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
         return (*finals, *(stack.stack() for stack in stacks))
 
     def _unrolled(
-        self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int
+        self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Iteration
     ) -> tuple[tf.Tensor, ...]:
         """The loop as its iterations one after the other: where values are at hand, or sequences are carried."""
 
         def step(i: int, *values: Any) -> tuple[Any, ...]:
             if i == _MOST_UNROLLED and not tf.executing_eagerly():
                 raise UnsupportedOperator(f"a sequence is carried through more than {_MOST_UNROLLED:,} iterations")
-            proceed, *results = body(tf.constant(i, tf.int64), tf.constant(True), *values)
+            proceed, *results = body.step(tf.constant(i, tf.int64), tf.constant(True), *values)
             return (_value(proceed), *results)
 
         going = condition is None or bool(_value(condition))
         limit = None if trip_count is None else int(_value(trip_count))
-        finals, scanned = unrolled(step, going, limit, carried, scan_count)
-        if scan_count and not scanned[0]:
-            outputs = body(tf.constant(0, tf.int64), tf.constant(True), *finals)[1 + len(finals) :]
+        finals, scanned = unrolled(step, going, limit, carried, body.scan_count)
+        if body.scan_count and not scanned[0]:
+            outputs = body.step(tf.constant(0, tf.int64), tf.constant(True), *finals)[1 + len(finals) :]
             return (*finals, *(tf.zeros([0, *item.shape], item.dtype) for item in outputs))
         return (*finals, *(tf.stack(stack) for stack in scanned))
 

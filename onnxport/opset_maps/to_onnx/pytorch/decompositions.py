@@ -27,8 +27,7 @@ VECTORS = Undefined(
 
 
 @aten.lower(
-    "aten::linalg_qr",
-    "aten::qr",
+    "aten::linalg_qr aten::qr",
     cases=[
         case(torch.linalg.qr, f32(2, 5, 3), dynamic=True),
         case(torch.linalg.qr, f32(3, 5)),
@@ -286,8 +285,7 @@ def pinverse(op: OpBuilder, x: ir.Value, rcond: float = 1e-15) -> ir.Value:
 
 
 @aten.lower(
-    "aten::linalg_ldl_factor_ex",
-    "aten::linalg_ldl_factor",
+    "aten::linalg_ldl_factor_ex aten::linalg_ldl_factor",
     cases=[
         case(torch.linalg.ldl_factor_ex, f32(3, 5, 5), dynamic=True),
         case(torch.linalg.ldl_factor, f64(4, 4)),

@@ -28,29 +28,18 @@ def _positive(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::rand",
-    "aten::rand_like",
+    "aten::rand aten::rand_like aten::randn aten::randn_like",
     cases=[
         case(lambda x: torch.rand(2, 3).shape[0] + x, f32(1)),
         case(lambda x: torch.rand_like(x) * 0 + x, f32(2, 3), dynamic=True),
-    ],
-)
-def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
-    """RandomUniform."""
-    return random.uniform(op, extent(op, size), op.result.dtype)
-
-
-@aten.lower(
-    "aten::randn",
-    "aten::randn_like",
-    cases=[
         case(lambda x: torch.randn(2, 3) * 0 + x, f32(3)),
         case(lambda x: torch.randn_like(x) * 0 + x, f32(2, 3), dynamic=True),
     ],
 )
-def randn(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
-    """RandomNormal."""
-    return random.normal(op, extent(op, size), op.result.dtype)
+def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
+    """RandomUniform, or RandomNormal."""
+    draw = random.normal if op.name.startswith("aten::randn") else random.uniform
+    return draw(op, extent(op, size), op.result.dtype)
 
 
 @aten.lower(

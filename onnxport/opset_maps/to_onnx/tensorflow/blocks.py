@@ -32,9 +32,10 @@ def space_to_depth(op: OpBuilder, input: ir.Value, *, block_size: int, data_form
 def space_to_batch(op: OpBuilder, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
     """Pad, split each spatial axis into blocks, and move the position in the block before the batch."""
     blocks, pads = static_ints(op, block_shape, "block_shape"), static_ints(op, paddings, "paddings")
-    m, n = len(blocks), rank(input)
-    before, after = pads[::2], pads[1::2]
-    x = op.Pad(input, [0, *before, *([0] * (n - m - 1)), 0, *after, *([0] * (n - m - 1))]) if any(pads) else input
+    m, n, x = len(blocks), rank(input), input
+    if any(pads):
+        rest = [0] * (n - m - 1)
+        x = op.Pad(input, [0, *pads[::2], *rest, 0, *pads[1::2], *rest])
     dims = [op.dim(x, axis) for axis in range(n)]
     inner: list[int | ir.Value] = [dims[0]]
     for axis, block in enumerate(blocks):
@@ -53,7 +54,7 @@ def space_to_batch(op: OpBuilder, input: ir.Value, block_shape: ir.Value, paddin
 )
 def batch_to_space(op: OpBuilder, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
     """The reverse of SpaceToBatchND."""
-    blocks, cuts = static_ints(op, block_shape, "block_shape"), static_ints(op, crops, "crops")
+    blocks = static_ints(op, block_shape, "block_shape")
     m, n = len(blocks), rank(input)
     dims = [op.dim(input, axis) for axis in range(n)]
     batch = op.Div(dims[0], int(np.prod(blocks)))
@@ -64,6 +65,7 @@ def batch_to_space(op: OpBuilder, input: ir.Value, block_shape: ir.Value, crops:
     x = op.Transpose(x, perm=[*order, *range(2 * m + 1, m + n)])
     outer = [op.Mul(dims[axis + 1], block) for axis, block in enumerate(blocks)]
     x = op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]))
+    cuts = static_ints(op, crops, "crops")
     if not any(cuts):
         return x
     ends = [-cut if cut else 2**31 - 1 for cut in cuts[1::2]]

@@ -17,7 +17,7 @@ from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.tensorflow.complex_moves import complex_case
 from onnxport.opset_maps.to_onnx.tensorflow.linear import as_matmul
-from onnxport.opset_maps.to_onnx.tensorflow.matrices import VECTORS
+from onnxport.opset_maps.to_onnx.tensorflow.matrices import VECTORS, in_order
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
 
@@ -39,7 +39,11 @@ def _turned(op: OpBuilder, z: ir.Value, *, adjoint: bool) -> ir.Value:
     return conjugate(op, z) if adjoint else z
 
 
-def _multiplied(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _multiplied(
+    op: OpBuilder, x: ir.Value, y: ir.Value, turned: tuple[bool, bool] = (False, False), *, adjoint: bool = False
+) -> ir.Value:
+    """Four products of the parts; `turned` says which factors are transposed first, to their `adjoint` where asked for."""
+    x, y = (_turned(op, z, adjoint=adjoint) if turn else z for z, turn in zip((x, y), turned, strict=True))
     return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: matmul(op, a, b))
 
 
@@ -55,8 +59,7 @@ def mat_mul(
     op: OpBuilder, a: ir.Value, b: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """Four products of the parts."""
-    a = _turned(op, a, adjoint=False) if transpose_a else a
-    return _multiplied(op, a, _turned(op, b, adjoint=False) if transpose_b else b)
+    return _multiplied(op, a, b, (transpose_a, transpose_b))
 
 
 @tensorflow.lower(
@@ -69,8 +72,7 @@ def mat_mul(
 )
 def batch_mat_mul(op: OpBuilder, x: ir.Value, y: ir.Value, *, adj_x: bool = False, adj_y: bool = False) -> ir.Value:
     """Four products of the parts."""
-    x = _turned(op, x, adjoint=True) if adj_x else x
-    return _multiplied(op, x, _turned(op, y, adjoint=True) if adj_y else y)
+    return _multiplied(op, x, y, (adj_x, adj_y), adjoint=True)
 
 
 @tensorflow.lower(
@@ -115,6 +117,10 @@ def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> 
 )
 def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The solution for the real matrix; its transpose stands for the conjugate's."""
+    return _solved(op, matrix, rhs, adjoint)
+
+
+def _solved(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, adjoint: bool) -> ir.Value:
     wide = embedded(op, matrix)
     return _like(op, linear_algebra.solve(op, transposed(op, wide) if adjoint else wide, embedded(op, rhs)), matrix)
 
@@ -132,9 +138,8 @@ def matrix_triangular_solve(
     op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, lower: bool = True, adjoint: bool = False
 ) -> ir.Value:
     """The other triangle cut off, then substitution for the real matrix, whose blocks on the diagonal are no triangles."""
-    pair = joined(op, *(op.Trilu(part, upper=int(not lower)) for part in parts_of(op, matrix)))
-    wide = embedded(op, pair)
-    return _like(op, linear_algebra.solve(op, transposed(op, wide) if adjoint else wide, embedded(op, rhs)), matrix)
+    triangle = joined(op, *(op.Trilu(part, upper=int(not lower)) for part in parts_of(op, matrix)))
+    return _solved(op, triangle, rhs, adjoint)
 
 
 @tensorflow.lower(
@@ -164,8 +169,7 @@ def lu(
     op: OpBuilder, input: ir.Value, *, output_idx_type: ir.DataType = ir.DataType.INT32
 ) -> tuple[ir.Value, ir.Value]:
     """Elimination of the pairs themselves, since rows are exchanged by moduli."""
-    factors, _, order = complex_elimination.lu(op, input)
-    return op.cast_like(factors, input), op.cast(op.Squeeze(order, op.axes(-1)), output_idx_type)
+    return in_order(op, input, complex_elimination.lu(op, input), output_idx_type)
 
 
 @tensorflow.lower(
@@ -232,21 +236,17 @@ def self_adjoint_eig(
     return op.cast_like(from_real(op, once(op, values)), input), rest
 
 
-@tensorflow.lower(
-    "MatrixLogarithm",
-    accepts_complex=True,
-    cases=[complex_case(lambda z: tf.linalg.logm(tf.linalg.eye(3, dtype=z.dtype) * 4 + z), (3, 3), low=-1.0)],
-)
-def matrix_logarithm(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The logarithm of the real matrix."""
-    return _like(op, matrix_functions.logarithm(op, embedded(op, input)), input)
+_FUNCTIONS = {"MatrixLogarithm": matrix_functions.logarithm, "MatrixSquareRoot": matrix_functions.square_root}
 
 
 @tensorflow.lower(
-    "MatrixSquareRoot",
+    " ".join(_FUNCTIONS),
     accepts_complex=True,
-    cases=[complex_case(lambda z: tf.linalg.sqrtm(tf.linalg.eye(3, dtype=z.dtype) * 4 + z), (3, 3), low=-1.0)],
+    cases=[
+        complex_case(lambda z, call=call: call(tf.linalg.eye(3, dtype=z.dtype) * 4 + z), (3, 3), low=-1.0)
+        for call in (tf.linalg.logm, tf.linalg.sqrtm)
+    ],
 )
-def matrix_square_root(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The root of the real matrix."""
-    return _like(op, matrix_functions.square_root(op, embedded(op, input)), input)
+def matrix_function(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The logarithm or root of the real matrix."""
+    return _like(op, _FUNCTIONS[op.name](op, embedded(op, input)), input)

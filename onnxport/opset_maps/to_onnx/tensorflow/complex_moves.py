@@ -210,38 +210,46 @@ def _or_zero(op: OpBuilder, zero: ir.Value, z: ir.Value) -> ir.Value:
     return op.Where(op.Unsqueeze(zero, op.axes(-1)), op.const(0.0, z.dtype), z)
 
 
-@tensorflow.lower(
+def _register_with_zero(
+    name: str, decides: int, call: Callable[[Any, Any], Any], meaning: str, *, low: float = -3.0
+) -> None:
+    """An entry of two operands, one of which `decides` that the result is 0, whatever the other one is."""
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[complex_case(call, (2, 3), (3,), low=low)])
+    def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        parts = _broadcast(op, x, y)
+        if name == "MulNoNan":
+            result = complex_numbers.product(op, *parts, lambda a, b: op.Mul(a, b))
+        else:
+            result = complex_numbers.division(op, *parts)
+        return _or_zero(op, _is_zero(op, parts[decides]), result)
+
+    lower.__doc__ = meaning
+
+
+def _some_zero(z: Any) -> Any:
+    return tf.where(tf.math.real(z) > 0, z, 0)
+
+
+_register_with_zero(
     "DivNoNan",
-    accepts_complex=True,
-    cases=[complex_case(lambda z, w: tf.math.divide_no_nan(z, tf.where(tf.math.real(w) > 0, w, 0)), (2, 3), (3,))],
+    1,
+    lambda z, w: tf.math.divide_no_nan(z, _some_zero(w)),
+    "Smith's quotient, 0 where the divisor is 0.",
 )
-def div_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Smith's quotient, 0 where the divisor is 0."""
-    first, second = _broadcast(op, x, y)
-    return _or_zero(op, _is_zero(op, second), complex_numbers.division(op, first, second))
-
-
-@tensorflow.lower(
+_register_with_zero(
     "MulNoNan",
-    accepts_complex=True,
-    cases=[complex_case(lambda z, w: tf.math.multiply_no_nan(z, tf.where(tf.math.real(w) > 0, w, 0)), (2, 3), (3,))],
+    1,
+    lambda z, w: tf.math.multiply_no_nan(z, _some_zero(w)),
+    "The product, 0 where the second factor is 0 whatever the first one is.",
 )
-def mul_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The product, 0 where the second factor is 0 whatever the first one is."""
-    first, second = _broadcast(op, x, y)
-    product = complex_numbers.product(op, first, second, lambda a, b: op.Mul(a, b))
-    return _or_zero(op, _is_zero(op, second), product)
-
-
-@tensorflow.lower(
+_register_with_zero(
     "Xdivy",
-    accepts_complex=True,
-    cases=[complex_case(lambda z, w: tf.math.xdivy(tf.where(tf.math.real(z) > 0, z, 0), w), (2, 3), (3,), low=0.3)],
+    0,
+    lambda z, w: tf.math.xdivy(_some_zero(z), w),
+    "Smith's quotient, 0 where the dividend is 0.",
+    low=0.3,
 )
-def xdivy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Smith's quotient, 0 where the dividend is 0."""
-    first, second = _broadcast(op, x, y)
-    return _or_zero(op, _is_zero(op, first), complex_numbers.division(op, first, second))
 
 
 @tensorflow.lower(

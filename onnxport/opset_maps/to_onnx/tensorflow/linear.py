@@ -41,14 +41,7 @@ def matmul(
     ],
 )
 def sparse_matmul(
-    op: OpBuilder,
-    a: ir.Value,
-    b: ir.Value,
-    *,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    a_is_sparse: bool = False,
-    b_is_sparse: bool = False,
+    op: OpBuilder, a: ir.Value, b: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """ONNX MatMul of dense matrices with many zeros; the result is float32."""
     single = ir.DataType.FLOAT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
@@ -120,8 +122,15 @@ def lu(
     op: OpBuilder, input: ir.Value, *, output_idx_type: ir.DataType = ir.DataType.INT32
 ) -> tuple[ir.Value, ir.Value]:
     """Both triangles in one matrix, and the order of the rows."""
-    factors, _, order = linear_algebra.lu(op, input)
-    return op.cast_like(factors, input), op.cast(op.Squeeze(order, op.axes(-1)), output_idx_type)
+    return in_order(op, input, linear_algebra.lu(op, input), output_idx_type)
+
+
+def in_order(
+    op: OpBuilder, x: ir.Value, elimination: Sequence[ir.Value], index_type: ir.DataType
+) -> tuple[ir.Value, ir.Value]:
+    """What an elimination of `x` gives as TensorFlow's results: the factors, and the order of the rows as a vector."""
+    factors, _, order = elimination
+    return op.cast_like(factors, x), op.cast(op.Squeeze(order, op.axes(-1)), index_type)
 
 
 @tensorflow.lower(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32, i32, i64
+from onnxport.opset_maps.cases import Array, Case, case, f32, i32, i64
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow import blocks, linalg
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
@@ -62,9 +63,14 @@ def moved(op: OpBuilder, operands: Sequence[ir.Value], leads: Sequence[int], mov
 _ALIGNED = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 
 
-def _diagonals(op: OpBuilder, k: ir.Value) -> tuple[int, int]:
-    bounds = static_ints(op, k, "k")
-    return bounds[0], bounds[-1]
+def _diagonals(op: OpBuilder, k: ir.Value) -> int | tuple[int, int]:
+    """The diagonal, or the first and the last one, as functions of `tf.linalg` take them."""
+    low, *_, high = static_ints(op, k, "k") * 2
+    return low if low == high else (low, high)
+
+
+def _aligned_cases(call: Callable[..., Any], *drawn: Array) -> list[Case]:
+    return [case(partial(call, align=align), *drawn, name=align) for align in _ALIGNED]
 
 
 @tensorflow.lower(
@@ -72,24 +78,18 @@ def _diagonals(op: OpBuilder, k: ir.Value) -> tuple[int, int]:
     cases=[
         case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4), dynamic=True),
         case(lambda x: tf.linalg.diag_part(x, k=1), f32(2, 3, 4), dynamic=True),
-        *(
-            case(lambda x, align=align: tf.linalg.diag_part(x, k=(-2, 1), padding_value=7, align=align), f32(2, 4, 5))
-            for align in _ALIGNED
-        ),
+        *_aligned_cases(lambda x, align: tf.linalg.diag_part(x, k=(-2, 1), padding_value=7, align=align), f32(2, 4, 5)),
     ],
 )
 def matrix_diag_part(
     op: OpBuilder, input: ir.Value, k: ir.Value, padding_value: ir.Value, *, align: str = "LEFT_LEFT"
 ) -> ir.Value:
     """The diagonals from k[0] to k[1], of one length by padding."""
-    low, high = _diagonals(op, k)
-    if low == high == 0:
+    bounds = _diagonals(op, k)
+    if bounds == 0:
         return linalg.matrix_diag_part(op, input)
-
-    def move(x: Any) -> Any:
-        return tf.linalg.diag_part(x, k=(low, high) if low != high else low, align=align)
-
-    return moved(op, [input], [rank(input) - 2], move, padding_value)
+    lead = rank(input) - 2
+    return moved(op, [input], [lead], lambda x: tf.linalg.diag_part(x, k=bounds, align=align), padding_value)
 
 
 @tensorflow.lower(
@@ -98,10 +98,7 @@ def matrix_diag_part(
         case(lambda x: tf.linalg.diag(x), f32(2, 3), dynamic=True),
         case(lambda x: tf.linalg.diag(x, k=1), f32(2, 3), dynamic=True),
         case(lambda x: tf.linalg.diag(x, num_rows=3, num_cols=5, padding_value=9), i32(2, 3)),
-        *(
-            case(lambda x, align=align: tf.linalg.diag(x, k=(-1, 1), align=align), f32(2, 3, 4), name=align)
-            for align in _ALIGNED
-        ),
+        *_aligned_cases(lambda x, align: tf.linalg.diag(x, k=(-1, 1), align=align), f32(2, 3, 4)),
     ],
 )
 def matrix_diag(
@@ -115,17 +112,16 @@ def matrix_diag(
     align: str = "LEFT_LEFT",
 ) -> ir.Value:
     """A matrix of the diagonals from k[0] to k[1], of padding elsewhere."""
-    low, high = _diagonals(op, k)
+    bounds = _diagonals(op, k)
     rows, columns = (static_ints(op, item, "size")[0] for item in (num_rows, num_cols))
     padding = op.constant(padding_value)
-    if low == high == 0 and rows == columns == -1 and padding is not None and not padding.any():
+    if bounds == 0 and rows == columns == -1 and padding is not None and not padding.any():
         return linalg.matrix_diag(op, diagonal)
 
     def move(x: Any) -> Any:
-        bounds = (low, high) if low != high else low
         return tf.linalg.diag(x, k=bounds, num_rows=rows, num_cols=columns, align=align)
 
-    return moved(op, [diagonal], [rank(diagonal) - (1 if low == high else 2)], move, padding_value)
+    return moved(op, [diagonal], [rank(diagonal) - (1 if isinstance(bounds, int) else 2)], move, padding_value)
 
 
 @tensorflow.lower(
@@ -133,14 +129,8 @@ def matrix_diag(
     cases=[
         case(lambda x, y: tf.linalg.set_diag(x, y), f32(2, 3, 4), f32(2, 3), dynamic=True),
         case(lambda x, y: tf.linalg.set_diag(x, y, k=-1), f32(2, 3, 4), f32(2, 2)),
-        *(
-            case(
-                lambda x, y, align=align: tf.linalg.set_diag(x, y, k=(-1, 1), align=align),
-                f32(2, 4, 5),
-                f32(2, 3, 4),
-                name=align,
-            )
-            for align in _ALIGNED
+        *_aligned_cases(
+            lambda x, y, align: tf.linalg.set_diag(x, y, k=(-1, 1), align=align), f32(2, 4, 5), f32(2, 3, 4)
         ),
     ],
 )
@@ -148,15 +138,11 @@ def matrix_set_diag(
     op: OpBuilder, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str = "LEFT_LEFT"
 ) -> ir.Value:
     """The diagonals from k[0] to k[1] replaced."""
-    low, high = _diagonals(op, k)
-    if low == high == 0:
+    bounds = _diagonals(op, k)
+    if bounds == 0:
         return linalg.matrix_set_diag(op, input, diagonal)
-
-    def move(x: Any, y: Any) -> Any:
-        return tf.linalg.set_diag(x, y, k=(low, high) if low != high else low, align=align)
-
-    lead = rank(input) - 2
-    return moved(op, [input, diagonal], [lead, lead], move)
+    leads = [rank(input) - 2] * 2
+    return moved(op, [input, diagonal], leads, lambda x, y: tf.linalg.set_diag(x, y, k=bounds, align=align))
 
 
 @tensorflow.lower("DiagPart", cases=[case(lambda x: tf.linalg.tensor_diag_part(x), f32(2, 3, 2, 3))])

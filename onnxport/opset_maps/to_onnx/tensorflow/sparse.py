@@ -17,8 +17,8 @@ from onnxport.opset_maps.lowerings.axes import transposed
 from onnxport.opset_maps.lowerings.products import matmul
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_ints
-from onnxport.opset_maps.to_onnx.tensorflow.sparse_groups import by_groups
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.sparse_groups import by_groups, reduction_operands
 
 _INT64 = ir.DataType.INT64
 _PLACES = np.array([[0, 1], [0, 3], [2, 0], [2, 2]], np.int64)
@@ -144,20 +144,9 @@ for _name in ("Add", "Mul", "Div"):
         case(lambda x: tf.sparse.reduce_max(_sparse(x), 1, keepdims=True), i32(4), min_opset=18),
     ],
 )
-def sparse_reduce(
-    op: OpBuilder,
-    input_indices: ir.Value,
-    input_values: ir.Value,
-    input_shape: ir.Value,
-    reduction_axes: ir.Value,
-    *,
-    keep_dims: bool = False,
-) -> ir.Value:
+def sparse_reduce(op: OpBuilder, *operands: ir.Value, keep_dims: bool = False) -> ir.Value:
     """The dense tensor reduced; a greatest of no values is 0."""
-    size = input_indices.shape[1] if input_indices.shape is not None else None
-    if not isinstance(size, int):
-        raise UnsupportedOperator("a reduction of a sparse tensor of unknown rank")
-    axes = [axis % size for axis in static_ints(op, reduction_axes, "axes")] or list(range(size))
+    input_indices, input_values, input_shape, _, axes = reduction_operands(op, *operands)
     if op.name == "SparseReduceSum":
         dense = _dense(op, input_indices, input_values, input_shape)
         return op.reduce("ReduceSum", dense, axes, keepdims=keep_dims)

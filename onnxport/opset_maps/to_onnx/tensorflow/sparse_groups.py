@@ -83,20 +83,12 @@ def sparse_add(
     ],
     min_opset=16,
 )
-def sparse_sparse_extreme(
-    op: OpBuilder,
-    a_indices: ir.Value,
-    a_values: ir.Value,
-    a_shape: ir.Value,
-    b_indices: ir.Value,
-    b_values: ir.Value,
-    b_shape: ir.Value,
-) -> Sequence[ir.Value]:
+def sparse_sparse_extreme(op: OpBuilder, *operands: ir.Value) -> Sequence[ir.Value]:
     """The extremes at the places of both; what is not there counts as 0."""
-    where, _, inverse, count = _united(op, (a_indices, b_indices), int64(op, a_shape))
+    where, _, inverse, count = _united(op, operands[::3], int64(op, operands[2]))
     filled = [
         groups.combined(op, values, group, count, "add", 0)
-        for values, group in zip((a_values, b_values), inverse, strict=True)
+        for values, group in zip(operands[1::3], inverse, strict=True)
     ]
     return where, op.node("Max" if op.name == "SparseSparseMaximum" else "Min", *filled)
 
@@ -227,6 +219,14 @@ def fill_empty_rows_grad(
 # -- reductions --------------------------------------------------------------------------------------------------------
 
 
+def reduction_operands(
+    op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, axes: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value, int, list[int]]:
+    """The components of the sparse tensor that a reduction takes, its rank and the axes: all of them where none is named."""
+    rank = _rank(indices)
+    return indices, values, shape, rank, [axis % rank for axis in static_ints(op, axes, "axes")] or list(range(rank))
+
+
 def by_groups(
     op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, axes: Sequence[int], *, largest: bool
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -254,18 +254,10 @@ def by_groups(
     ],
     min_opset=18,
 )
-def sparse_reduce_sparse(
-    op: OpBuilder,
-    input_indices: ir.Value,
-    input_values: ir.Value,
-    input_shape: ir.Value,
-    reduction_axes: ir.Value,
-    *,
-    keep_dims: bool = False,
-) -> Sequence[ir.Value]:
+def sparse_reduce_sparse(op: OpBuilder, *operands: ir.Value, keep_dims: bool = False) -> Sequence[ir.Value]:
     """The results of the groups that have elements."""
-    rank, shape = _rank(input_indices), int64(op, input_shape)
-    axes = [axis % rank for axis in static_ints(op, reduction_axes, "axes")] or list(range(rank))
+    input_indices, input_values, input_shape, rank, axes = reduction_operands(op, *operands)
+    shape = int64(op, input_shape)
     if len(axes) == rank:
         raise UnsupportedOperator(f"{op.name} over all axes")
     distinct_keys, result, sizes = by_groups(
@@ -283,23 +275,31 @@ def sparse_reduce_sparse(
 # -- counts ------------------------------------------------------------------------------------------------------------
 
 
-def _counted(
-    op: OpBuilder,
-    rows: ir.Value | None,
-    values: ir.Value,
-    weights: ir.Value,
-    height: ir.Value | None,
-    limits: tuple[int, int, bool],
+@tensorflow.lower(
+    "DenseCountSparseOutput SparseCountSparseOutput",
+    cases=[
+        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, minlength=8)), i64(2, 5, low=0, high=6)),
+        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, maxlength=4)), i64(2, 5, low=0, high=6)),
+        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, binary_output=True)), i64(5, low=0, high=6)),
+        case(lambda x, w: _parts(tf.sparse.bincount(x, weights=w, axis=-1)), i64(2, 5, low=0, high=6), f32(2, 5)),
+        case(lambda x: _parts(tf.sparse.bincount(_sparse(x), axis=-1, minlength=8)), i64(4, low=0, high=6)),
+    ],
+    min_opset=16,
+)
+def sparse_output_count(
+    op: OpBuilder, *operands: ir.Value, minlength: int = -1, maxlength: int = -1, binary_output: bool = False
 ) -> Sequence[ir.Value]:
     """The counts, or total weights, of the numbers of each row as a sparse tensor."""
-    least, most, binary = limits
-    number = int64(op, values)
-    width = op.const([most]) if most > 0 else op.Max(op.Add(groups.greatest(op, number), 1), op.const([least]))
+    *components, weights = operands
+    number, rows, height = _rows_of_numbers(op, components)
+    width = op.const([maxlength])
+    if maxlength <= 0:
+        width = op.Max(op.Add(groups.greatest(op, number), 1), op.const([minlength]))
     inside = op.Less(number, width)
     key = number if rows is None else op.Add(op.Mul(rows, width), number)
     distinct_keys, inverse, counts = distinct(op, op.Compress(key, inside, axis=0))
     result = op.cast(counts, op.results[1].dtype if op.results[1] is not None else ir.DataType.FLOAT)
-    if binary:
+    if binary_output:
         result = op.Expand(op.const(1, result.dtype), op.shape(distinct_keys))
     elif weights.shape is None or weights.shape.rank() == 0 or weights.shape[0] != 0:
         kept = op.Compress(op.Reshape(weights, [-1]), inside, axis=0)
@@ -308,57 +308,19 @@ def _counted(
     return groups.places(op, distinct_keys, shape, 1 if height is None else 2), result, shape
 
 
-@tensorflow.lower(
-    "DenseCountSparseOutput",
-    cases=[
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, minlength=8)), i64(2, 5, low=0, high=6)),
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, maxlength=4)), i64(2, 5, low=0, high=6)),
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, binary_output=True)), i64(5, low=0, high=6)),
-        case(lambda x, w: _parts(tf.sparse.bincount(x, weights=w, axis=-1)), i64(2, 5, low=0, high=6), f32(2, 5)),
-    ],
-    min_opset=16,
-)
-def dense_count(
-    op: OpBuilder,
-    values: ir.Value,
-    weights: ir.Value,
-    *,
-    minlength: int = -1,
-    maxlength: int = -1,
-    binary_output: bool = False,
-) -> Sequence[ir.Value]:
-    """Counts a row."""
-    limits = (minlength, maxlength, binary_output)
+def _rows_of_numbers(
+    op: OpBuilder, components: Sequence[ir.Value]
+) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
+    """The numbers of a dense or sparse tensor as a vector, the row of each, and how many rows there are; None of a vector."""
+    if len(components) == 3:
+        indices, values, shape = components
+        if _rank(indices) == 1:
+            return int64(op, values), None, None
+        rows = op.Gather(op.cast(indices, ir.DataType.INT64), 0, axis=1)
+        return int64(op, values), rows, op.Slice(int64(op, shape), [0], [1], [0])
+    (values,) = components
     if values.shape is None or values.shape.rank() == 1:
-        return _counted(op, None, values, weights, None, limits)
+        return int64(op, values), None, None
     height, width = op.dim(values, 0), op.dim(values, 1)
     count = op.Squeeze(op.Mul(height, width), op.axes(0))
-    rows = op.Div(op.Range(0, count, 1), width)
-    return _counted(op, rows, op.Reshape(values, [-1]), weights, height, limits)
-
-
-@tensorflow.lower(
-    "SparseCountSparseOutput",
-    cases=[
-        case(lambda x: _parts(tf.sparse.bincount(_sparse(x), axis=-1, minlength=8)), i64(4, low=0, high=6)),
-    ],
-    min_opset=16,
-)
-def sparse_count(
-    op: OpBuilder,
-    indices: ir.Value,
-    values: ir.Value,
-    dense_shape: ir.Value,
-    weights: ir.Value,
-    *,
-    minlength: int = -1,
-    maxlength: int = -1,
-    binary_output: bool = False,
-) -> Sequence[ir.Value]:
-    """Counts of the elements of each row."""
-    limits = (minlength, maxlength, binary_output)
-    if _rank(indices) == 1:
-        return _counted(op, None, values, weights, None, limits)
-    height = op.Slice(int64(op, dense_shape), [0], [1], [0])
-    rows = op.Gather(op.cast(indices, ir.DataType.INT64), 0, axis=1)
-    return _counted(op, rows, values, weights, height, limits)
+    return int64(op, op.Reshape(values, [-1])), op.Div(op.Range(0, count, 1), width), height

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -36,10 +36,25 @@ _OF_ARRAYS = frozenset(
 _MISSING = ("nan", "None", "<NA>")
 
 
-class Series(Traced):
+class _OfPandas:
+    """What a column and a table have in common: those functions of NumPy that give their values alone."""
+
+    __slots__ = ()
+    _place: ClassVar[str]
+
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Any:
+        if function not in _OF_ARRAYS:
+            raise UnsupportedOperator(f"numpy.{function.__name__} of a {self._place}: take its values")
+        return function(*map(_as_arrays, args), **kwargs)
+
+
+class Series(_OfPandas, Traced):
     """One column: a vector with a pandas Series' methods."""
 
     __slots__ = ()
+    _place = "column"
 
     def of(self, value: ir.Value) -> Series:
         """Another column of the same graph."""
@@ -47,13 +62,6 @@ class Series(Traced):
 
     def __getitem__(self, key: object) -> Any:
         raise UnsupportedOperator("rows of a column are chosen: the graph's batch stays as it is")
-
-    def __array_function__(
-        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> Any:
-        if function not in _OF_ARRAYS:
-            raise UnsupportedOperator(f"numpy.{function.__name__} of a column: take its values")
-        return function(*map(_as_arrays, args), **kwargs)
 
     def _function(self, name: str, *args: object, **kwargs: object) -> Array:
         raise UnsupportedOperator(f"{name}() over the rows of a batch")
@@ -159,8 +167,10 @@ def _of_rows(function: Function) -> Function:
     return lambda frame, axis=0: frame._across(function, axis)
 
 
-class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
+class DataFrame(_OfPandas, np.lib.mixins.NDArrayOperatorsMixin):
     """Named columns."""
+
+    _place = "table"
 
     def __init__(self, op: OpBuilder, columns: Mapping[str, Series]) -> None:
         self._op = op
@@ -317,13 +327,6 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         if not all(isinstance(item, Array) and item.ndim == 1 for item in vectors.values()):
             raise UnsupportedOperator("a function of a table's columns gives something other than columns")
         return DataFrame(self._op, {name: _column(item) for name, item in vectors.items()})
-
-    def __array_function__(
-        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> Any:
-        if function not in _OF_ARRAYS:
-            raise UnsupportedOperator(f"numpy.{function.__name__} of a table: take its values")
-        return function(*map(_as_arrays, args), **kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> DataFrame:
         def of(name: str, place: int) -> Any:
