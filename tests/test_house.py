@@ -73,6 +73,27 @@ def test_facts_about_values_are_typed():
     assert {place: matches for place, matches in reads.items() if matches} == {}, "declare a Fact"
 
 
+def test_no_module_reads_what_another_keeps_private():
+    """Names that begin with an underscore: neither imported nor taken from an imported module of the package."""
+    taken = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        own = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "")[:8] == "onnxport"
+        ]
+        names = {item.asname or item.name for node in own for item in node.names}
+        taken += [(path.name, name) for name in names if name.startswith("_") and not name.startswith("__")]
+        taken += [
+            (path.name, ast.unparse(node))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names
+            if node.attr.startswith("_") and not node.attr.startswith("__")
+        ]
+    assert taken == []
+
+
 # What the words of the glossary say better; a handful is left where a sentence needs them.
 DIALECT = ("found", "made", "said", "says", "told", "laid")
 

@@ -1,7 +1,7 @@
 """The array namespace in torch: recorded as a torch.fx graph while importing, executed when the model runs.
 
 Almost everything of an import is resolved while torch.fx records. Only where an operator's rank, element type or an attribute's
-value is known no earlier, the traced graph calls a `RunTimeOperator`, which enters the ONNX semantics again with real tensors.
+value is known no earlier, the traced graph calls a `RunTimeOperator` (`run_time.py`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch import nn
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Call, to_tensor
+from onnxport.opset_maps.from_onnx.namespace import Call
 from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.control import TorchControlFamily
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.elementwise import TorchElementwiseFamily
 from onnxport.opset_maps.from_onnx.pytorch.indexing import TorchIndexingFamily
+from onnxport.opset_maps.from_onnx.pytorch.run_time import RunTimeOperator
 from onnxport.opset_maps.from_onnx.pytorch.shapes import TorchShapeFamily
 from onnxport.opset_maps.from_onnx.pytorch.strings import TorchTextFamily
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
 from onnxport.opset_maps.from_onnx.pytorch.windows import TorchWindowFamily
 from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
@@ -75,31 +75,8 @@ class TorchNamespace(
             raise UnsupportedOperator(f"{error}; an operator with a subgraph can't wait for that") from error
         result_type = _RESULT_TYPES.get(call.entry.op_type)
         worlds = None if result_type is None else example(result_type, (), recorder.sizes)
-        name, module = f"{call.entry.op_type.lower()}_at_run_time", RunTimeOperator(call)
+        name, module = f"{call.entry.op_type.lower()}_at_run_time", RunTimeOperator(call, TorchNamespace)
         whole = recorder.module(name, module, operands, worlds, opaque=worlds is None)
         if worlds is not None or (call.context.output_count <= 1 and len(outputs) <= 1):
             return whole
         return tuple(recorder.item(whole, index, None) for index in range(len(outputs)))
-
-
-class RunTimeOperator(nn.Module):
-    """One ONNX operator whose rank, element type or attribute values are known only when the model runs.
-
-    Args:
-        call: the operator, its attributes resolved.
-    """
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *operands: Operand) -> Any:
-        """The operator's outputs."""
-        xp = TorchNamespace()
-        xp.run_time_device = next((x.device for x in leaves(operands) if isinstance(x, torch.Tensor)), None)
-        result = self.call(xp, list(operands))
-        return tuple(to_tensor(xp, x) for x in result) if isinstance(result, tuple) else to_tensor(xp, result)
-
-    def extra_repr(self) -> str:
-        """Operator name."""
-        return self.call.entry.op_type

@@ -30,16 +30,18 @@ def given(maker: Callable[..., object], *variants: dict[str, Any], rows: Any = N
     return [built(partial(maker, **options), rows, name=str(options)) for options in variants or ({},)]
 
 
-def lower(names: str, *evidence: Case | Iterable[Case]) -> Callable[[Function], Function]:
+def lower(names: str, *evidence: Case | Iterable[Case], min_opset: int = 13) -> Callable[[Function], Function]:
     """Registers the decorated function for methods of classes of scikit-learn.
 
     Args:
         names: the classes, then a dot and the methods: ``"PCA IncrementalPCA.transform"``.
         evidence: the cases, also several together (`cases`).
+        min_opset: least target opset at which the function has a form.
     """
     classes, _, methods = names.rpartition(".")
     own = [case for item in evidence for case in ([item] if isinstance(item, Case) else item)]
-    return sklearn.lower(*(f"{kind}.{method}" for kind in classes.split() for method in methods.split()), cases=own)
+    every = [f"{kind}.{method}" for kind in classes.split() for method in methods.split()]
+    return sklearn.lower(*every, cases=own, min_opset=min_opset)
 
 
 def lower_fitted(

@@ -199,6 +199,7 @@ _hasher = partial(unfitted, "FeatureHasher", n_features=16)
     built(lambda: _vectorizer(ngram_range=(1, 2), norm="l1", stop_words=["the"]), _TEXTS),
     built(lambda: _vectorizer(analyzer="char_wb", ngram_range=(5, 6), norm=None, alternate_sign=False), _TEXTS),
     built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
+    min_opset=20,  # text is split from there on
 )
 def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
@@ -215,11 +216,10 @@ def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     built(_hasher, [{"colour": "red", "size": 2.0}, {"size": -1.5, "age": 7}, {"colour": "caf\u00e9"}]),
     built(lambda: _hasher(dtype=np.float32), [{"a": 1, "b": 0.5}, {"b": 2.0, "c": 0.0}]),
     built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
+    min_opset=20,
 )
 def feature_hasher(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Values of features at the columns that the hashes of their names fall in."""
-    if op.opset < 20:
-        raise UnsupportedOperator("FeatureHasher: text is split from opset 20 on: ask for target_opset=21")
     if model.input_type not in ("dict", "string"):
         raise UnsupportedOperator(
             f"FeatureHasher: input_type={model.input_type!r}: give dictionaries, or lists of strings"

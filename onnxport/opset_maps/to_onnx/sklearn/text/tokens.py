@@ -70,8 +70,6 @@ class Tokens:
 
 def documents_of(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
     """The documents as a vector, and another one after them: operators on text fail where there is none."""
-    if op.opset < 20:
-        raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
     value = matrix(op, x)
     if value.dtype != _TEXT:
         raise UnsupportedOperator(f"{type(model).__name__}: documents are strings: give a list of them as inputs")

@@ -65,6 +65,7 @@ def _occurrences(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array |
         {"analyzer": "char_wb", "ngram_range": (3, 4)},
         rows=_FRESH,
     ),
+    min_opset=20,  # text is split from there on
 )
 def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
@@ -76,6 +77,7 @@ def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 @lower(
     "TfidfVectorizer.transform",
     given(_weigher, {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}, rows=_FRESH),
+    min_opset=20,
 )
 def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
