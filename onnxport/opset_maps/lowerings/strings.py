@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import cutting
+from onnxport.opset_maps.lowerings.characters import characters
 from onnxport.opset_maps.lowerings.patterns import Pattern
 
 _INT, _BOOL, _TEXT = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.STRING
@@ -84,17 +85,13 @@ def without_ends(op: OpBuilder, x: ir.Value, characters: str = SPACES) -> ir.Val
 
 
 def substituted(op: OpBuilder, x: ir.Value, pattern: Pattern, text: str) -> ir.Value:
-    """Strings [N] with each match of a pattern replaced by a text.
-
-    Raises:
-        UnsupportedOperator: single characters of an endless class are replaced by something: how many they are can't be told.
-    """
+    """Strings [N] with each match of a pattern replaced by a text."""
     if pattern.text:
         return _with_text(op, x, pattern.text, text)
     if not pattern.runs and not pattern.negated:
         return replaced(op, x, [[(character, text) for character in pattern.characters]])
     if not pattern.runs and text:
-        raise UnsupportedOperator("single characters of a class of all but some are replaced by something")
+        return around(op, x, pattern, [text], first_only=False)
     inside = cutting.inside_of(pattern.characters)
     wanted = f"(?s)[^{inside}]+" if pattern.negated else f"[{inside}]"
 
@@ -112,6 +109,48 @@ def substituted(op: OpBuilder, x: ir.Value, pattern: Pattern, text: str) -> ir.V
 
     anywhere = f"(?s).*[^{inside}].*" if pattern.negated else f"(?s).*[{inside}].*"
     return cutting.changed_if_any(op, op.RegexFullMatch(x, pattern=anywhere), change, x)
+
+
+def around(op: OpBuilder, x: ir.Value, pattern: Pattern, texts: Sequence[str], *, first_only: bool) -> ir.Value:
+    """Strings [N] with each match of a pattern, or the first one, replaced by texts with the match itself between them.
+
+    Raises:
+        UnsupportedOperator: a run stands more than once between the texts, or is the first one.
+    """
+    if pattern.text and not first_only:
+        return substituted(op, x, pattern, pattern.text.join(texts))
+    if pattern.text or (pattern.runs and (first_only or len(texts) != 2)):
+        raise UnsupportedOperator("the first match alone, or a run of characters more than once, has no ONNX form")
+    inside = cutting.inside_of(pattern.characters)
+    wanted = f"[{'^' if pattern.negated else ''}{inside}]"
+
+    def change(b: OpBuilder) -> list[ir.Value]:
+        cells = characters(b, x)
+        match = b.RegexFullMatch(cells, pattern=f"(?s){wanted}")
+        count = b.CumSum(b.cast(match, _INT), b.const(np.int64(1)))
+        if first_only:
+            match = b.And(match, b.Equal(count, 1))
+        if not pattern.runs:
+            result = b.const(np.array(texts[0], object))
+            for text in texts[1:]:
+                result = b.StringConcat(b.StringConcat(result, cells), b.const(np.array(text, object)))
+            return [all_joined(b, b.Where(match, result, cells), 1, "", keepdims=False)]
+        number = b.cast(match, _INT)
+        before, after = (b.Equal(_moved(b, number, places), 0) for places in (1, -1))
+        starts, ends = b.And(match, before), b.And(match, after)
+        opening, closing = (b.const(np.array(text, object)) for text in texts)
+        result = b.StringConcat(b.Where(starts, opening, cutting.blank(b)), cells)
+        result = b.StringConcat(result, b.Where(ends, closing, cutting.blank(b)))
+        return [all_joined(b, result, 1, "", keepdims=False)]
+
+    return cutting.changed_if_any(op, op.RegexFullMatch(x, pattern=f"(?s).*{wanted}.*"), change, x)
+
+
+def _moved(op: OpBuilder, x: ir.Value, places: int) -> ir.Value:
+    """Numbers [N, L] moved by one place along the rows, 0 where none comes from."""
+    if places > 0:
+        return op.Slice(op.Pad(x, [0, 1, 0, 0]), [0], [-1], [1])
+    return op.Slice(op.Pad(x, [0, 0, 0, 1]), [1], [np.iinfo(np.int64).max], [1])
 
 
 def _with_text(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:

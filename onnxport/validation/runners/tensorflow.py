@@ -13,7 +13,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.names import component_names, positional
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
-from onnxport.validation.runners.tensorflow_signature import check_fits, of_specifications
+from onnxport.validation.runners.tensorflow_signature import check_fits, is_nested, of_specifications, taken_apart
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 from onnxport.validation.runners.tensorflow_wide import Twins
@@ -116,7 +116,9 @@ def bind(model: object, binding: Binding) -> Runner:
     if concrete is not None:
         return TensorflowRunner(concrete, title, None, [], binding.structured)
     function = getattr(call, "python_function", call)
-    if by_name and args:
+    if by_name and any(map(is_nested, (*args, *kwargs.values()))):
+        args, kwargs = (), taken_apart(_keywords(call, binding), args, kwargs)
+    elif by_name and args:
         names = _keywords(call, binding)
         if len(args) > len(names):
             raise InvalidInputError(
@@ -217,8 +219,10 @@ def _varies(leaf: object) -> bool:
 def _keywords(call: Any, binding: Binding) -> list[str]:
     """The input names of a signature, in the graph's order where they agree."""
     _, named = call.structured_input_signature
-    names = binding.names(list(named))
-    return names if set(names) == set(named) else list(named)
+    order = [name for name in call.function_type.parameters if name in named]
+    own = order if len(order) == len(named) else list(named)
+    names = binding.names(own)
+    return names if set(names) == set(own) else own
 
 
 def _bind_graph(definition: tf.compat.v1.GraphDef, binding: Binding) -> GraphDefRunner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError
@@ -71,3 +72,30 @@ def of_specifications(call: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     function = call if hasattr(call, "get_concrete_function") else tf.function(call)
     concrete: Callable[..., Any] = function.get_concrete_function(*args)
     return concrete
+
+
+def is_nested(argument: object) -> bool:
+    """Whether an argument consists of several tensors."""
+    if isinstance(argument, list):  # of numbers it is one
+        return any(is_nested(item) or isinstance(item, (np.ndarray, tf.Tensor)) for item in argument)
+    return isinstance(argument, (Mapping, tuple, tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices))
+
+
+def taken_apart(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors that ragged, sparse and nested arguments consist of, by a signature's names: those of `x` are x, x_1, x_2, ...
+
+    Raises:
+        InvalidInputError: they are more or fewer than the signature takes.
+    """
+    rest, result = list(names), {}
+    for key, argument in (*(("", item) for item in args), *kwargs.items()):
+        first = rest.index(key) if key in rest else 0
+        for leaf in tf.nest.flatten(argument, expand_composites=True):
+            if first >= len(rest):
+                raise InvalidInputError(
+                    f"the signature takes {len(names)} tensors ({', '.join(names)}), more were given"
+                )
+            result[rest.pop(first)] = leaf
+    if rest:
+        raise InvalidInputError(f"the signature takes {len(names)} tensors; {', '.join(rest)} were not given")
+    return result

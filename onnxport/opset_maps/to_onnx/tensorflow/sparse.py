@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.lowerings.axes import transposed
 from onnxport.opset_maps.lowerings.products import matmul
-from onnxport.opset_maps.lowerings.scatter import scatter_slices
+from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
 from onnxport.opset_maps.to_onnx.tensorflow.sparse_groups import by_groups, reduction_operands
@@ -28,13 +28,21 @@ def _sparse(values: tf.Tensor) -> tf.SparseTensor:
     return tf.SparseTensor(_PLACES, values, [3, 4])
 
 
+def _twice(values: tf.Tensor) -> tf.SparseTensor:
+    """Two values at one place."""
+    return tf.SparseTensor(np.array([[0, 1], [0, 1], [2, 0], [2, 2]], np.int64), values, [3, 4])
+
+
 def _parts(sparse: tf.SparseTensor) -> tuple[tf.Tensor, ...]:
     return sparse.indices, sparse.values, sparse.dense_shape
 
 
-def _dense(op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, fill: float = 0) -> ir.Value:
+def _dense(
+    op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, fill: float = 0, *, reduction: Reduction | None
+) -> ir.Value:
+    """The dense tensor; `reduction` says what values of one place are together, None where there are no two of a place."""
     empty = op.Expand(op.const(fill, values.dtype), int64(op, shape))
-    return scatter_slices(op, empty, op.cast(indices, _INT64), values)
+    return scatter_slices(op, empty, op.cast(indices, _INT64), values, reduction)
 
 
 @tensorflow.lower(
@@ -86,13 +94,15 @@ class Adjoint(TypedDict, total=False):
     cases=[
         case(lambda x, y: tf.sparse.sparse_dense_matmul(_sparse(x), y), f32(4), f32(4, 2)),
         case(lambda x, y: tf.sparse.sparse_dense_matmul(_sparse(x), y, True, True), f32(4), f32(2, 3)),
+        case(lambda x, y: tf.sparse.sparse_dense_matmul(_twice(x), y), f32(4), f32(4, 2)),
     ],
+    min_opset=16,
 )
 def sparse_dense_matmul(
     op: OpBuilder, a_indices: ir.Value, a_values: ir.Value, a_shape: ir.Value, b: ir.Value, **flags: Unpack[Adjoint]
 ) -> ir.Value:
     """The product of the dense matrix."""
-    a = _dense(op, a_indices, a_values, a_shape)
+    a = _dense(op, a_indices, a_values, a_shape, reduction="add")
     return matmul(
         op, transposed(op, a) if flags.get("adjoint_a") else a, transposed(op, b) if flags.get("adjoint_b") else b
     )
@@ -138,8 +148,9 @@ for _name in ("Add", "Mul", "Div"):
 @tensorflow.lower(
     "SparseReduceSum SparseReduceMax",
     cases=[
-        case(lambda x: tf.sparse.reduce_sum(_sparse(x), 1), f32(4)),
-        case(lambda x: tf.sparse.reduce_sum(_sparse(x), [0, -1], keepdims=True), f32(4)),
+        case(lambda x: tf.sparse.reduce_sum(_sparse(x), 1), f32(4), min_opset=16),
+        case(lambda x: tf.sparse.reduce_sum(_twice(x), 1), f32(4), min_opset=16),
+        case(lambda x: tf.sparse.reduce_sum(_sparse(x), [0, -1], keepdims=True), f32(4), min_opset=16),
         case(lambda x: tf.sparse.reduce_max(_sparse(x), 0), f32(4)),
         case(lambda x: tf.sparse.reduce_max(_sparse(x), 1, keepdims=True), i32(4), min_opset=18),
     ],
@@ -148,13 +159,14 @@ def sparse_reduce(op: OpBuilder, *operands: ir.Value, keep_dims: bool = False) -
     """The dense tensor reduced; a greatest of no values is 0."""
     input_indices, input_values, input_shape, _, axes = reduction_operands(op, *operands)
     if op.name == "SparseReduceSum":
-        dense = _dense(op, input_indices, input_values, input_shape)
+        dense = _dense(op, input_indices, input_values, input_shape, reduction="add")
         return op.reduce("ReduceSum", dense, axes, keepdims=keep_dims)
     if not reductions.is_floating(input_values):
         return _greatest_integers(op, input_indices, input_values, input_shape, axes, keep_dims)
-    dense = _dense(op, input_indices, input_values, input_shape, -np.inf)
+    largest: Reduction | None = "max" if op.opset >= 18 else None
+    dense = _dense(op, input_indices, input_values, input_shape, -np.inf, reduction=largest)
     greatest = op.reduce("ReduceMax", dense, axes, keepdims=keep_dims)
-    held = _dense(op, input_indices, op.Add(op.Mul(input_values, 0.0), 1.0), input_shape)
+    held = _dense(op, input_indices, op.Add(op.Mul(input_values, 0.0), 1.0), input_shape, reduction=None)
     some = op.reduce("ReduceMax", held, axes, keepdims=keep_dims)
     return op.Where(op.Greater(some, 0.0), greatest, op.const(0.0, input_values.dtype))
 
@@ -214,7 +226,7 @@ def sparse_reshape(
 def sparse_softmax(op: OpBuilder, sp_indices: ir.Value, sp_values: ir.Value, sp_shape: ir.Value) -> ir.Value:
     """The softmax of the values of each row."""
     least = -np.inf
-    dense = op.Softmax(_dense(op, sp_indices, sp_values, sp_shape, least), axis=-1)
+    dense = op.Softmax(_dense(op, sp_indices, sp_values, sp_shape, least, reduction=None), axis=-1)
     return op.GatherND(dense, op.cast(sp_indices, _INT64))
 
 

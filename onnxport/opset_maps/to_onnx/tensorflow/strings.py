@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -42,6 +43,11 @@ def _replacing(expression: str, text: str) -> Case:
         _replacing("[^a-zA-Z ]", ""),
         _replacing(r"[^\w]+", "-"),
         _replacing("[[:punct:]]+", "."),
+        _replacing("[^a-z ]", " "),
+        _replacing("[.?!,]", r" \0 "),
+        _replacing("([^a-z ]+)", r"<\1>"),
+        _replacing("[ab]", r"\0\\\0"),
+        case(lambda x: tf.strings.regex_replace(x, "[a-o]", "-", replace_global=False), _TEXTS),
         case(lambda x: tf.raw_ops.RegexReplace(input=x, pattern="o", rewrite="0"), _TEXTS),
     ],
 )
@@ -54,12 +60,25 @@ def regex_replace(op: OpBuilder, input: ir.Value, *given: ir.Value, **attributes
         attributes["pattern"],
         attributes["rewrite"],
     ]
-    if not attributes.get("replace_global", True):
-        raise UnsupportedOperator("RegexReplace: replace_global=False has no entry")
-    if "\\" in text:
-        raise UnsupportedOperator(f"RegexReplace: the new text {text!r} refers to parts of the match")
-    pattern = pattern_of(expression)
-    return strings.each(op, input, lambda x: strings.substituted(op, x, pattern, text))
+    pattern, texts = pattern_of(expression), _texts(text, grouped="(" in expression)
+    every = attributes.get("replace_global", True)
+    if every and len(texts) == 1:
+        return strings.each(op, input, lambda x: strings.substituted(op, x, pattern, texts[0]))
+    return strings.each(op, input, lambda x: strings.around(op, x, pattern, texts, first_only=not every))
+
+
+def _texts(rewrite: str, *, grouped: bool) -> list[str]:
+    """What stands around references to the whole match in a new text."""
+    pieces = re.split(r"\\(.)", rewrite, flags=re.DOTALL)
+    texts = [pieces[0]]
+    for kind, behind in zip(pieces[1::2], pieces[2::2], strict=True):
+        if kind == "\\":
+            texts[-1] += "\\" + behind
+        elif kind == "0" or (kind == "1" and grouped):
+            texts.append(behind)
+        else:
+            raise UnsupportedOperator(f"RegexReplace: the new text {rewrite!r} refers to a part of the match")
+    return texts
 
 
 @tensorflow.lower(

@@ -1,8 +1,8 @@
-"""Strings, lookup tables and counting of categories."""
+"""Strings compared, split and read as numbers; counting of categories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,13 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import boolean, built, case, f32, i32, i64
+from onnxport.opset_maps.cases import boolean, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import strings
 from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.hashing import NUMBERS_OF
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
-from onnxport.opset_maps.to_onnx.tensorflow.program import decoded
-from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle
 
 _WORDS = np.array([["To be", " or NOT "], ["", "ÉcOle tO"]], object)
 
@@ -96,82 +94,6 @@ def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int
     places = positions(op, words, 1)
     indices = op.Transpose(op.NonZero(op.Less(op.Unsqueeze(places, [0]), op.Unsqueeze(counts, [1]))), perm=[1, 0])
     return indices, op.GatherND(words, indices), op.shape(words)
-
-
-def _with_table(use: Callable[[Any, Any], Any], keys: Any, values: Any, default: Any) -> Callable[[], Any]:
-    """Builds a function that uses a lookup table."""
-
-    def build() -> Any:
-        initial = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant(values))
-        module = tf.Module()
-        module.table = tf.lookup.StaticHashTable(initial, tf.constant(default))
-        return tf.function(lambda x: use(module.table, x))
-
-    return build
-
-
-def _lookup(table: Any, x: Any) -> Any:
-    return table.lookup(x)
-
-
-_KEYS = np.array([3, 4])
-# As LabelEncoder's attributes name them.
-_TYPES = {ir.DataType.STRING: "string", ir.DataType.INT64: "int64", ir.DataType.FLOAT: "float"}
-
-
-@tensorflow.lower(
-    "LookupTableFindV2",
-    cases=[
-        built(_with_table(_lookup, ["a", "b"], _KEYS, np.int64(-1)), np.array([["b", "x"], ["a", "b"]], object)),
-        built(_with_table(_lookup, _KEYS, ["a", "b"], "?"), i64(5, low=1, high=6)),
-        built(_with_table(_lookup, _KEYS, np.array([0.5, 0.25], np.float32), np.float32(0)), i64(5, low=1, high=6)),
-    ],
-)
-def lookup_table_find(op: OpBuilder, table_handle: ResourceHandle, keys: ir.Value, default_value: ir.Value) -> ir.Value:
-    """ONNX-ML LabelEncoder with the table's present contents."""
-    default = op.constant(default_value)
-    if default is None or keys.dtype is None or default_value.dtype is None:
-        raise UnsupportedOperator("LookupTableFindV2: the default value is computed when the model runs")
-    source, target = _encodable(keys.dtype), _encodable(default_value.dtype)
-    known, result = _contents(table_handle, keys.dtype, default_value.dtype)
-    encoded = op.ml.LabelEncoder(
-        op.cast(keys, source),
-        **{
-            f"keys_{_TYPES[source]}s": known,
-            f"values_{_TYPES[target]}s": result,
-            f"default_{_TYPES[target]}": default.reshape(()).item(),
-        },
-    )
-    return op.cast(encoded, default_value.dtype)
-
-
-def _encodable(dtype: ir.DataType) -> ir.DataType:
-    """The type that LabelEncoder handles elements of `dtype` in."""
-    if dtype in _TYPES:
-        return dtype
-    if dtype in (ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8):
-        return ir.DataType.INT64
-    raise UnsupportedOperator(f"LookupTableFindV2: a table of {dtype.name} has no ONNX form")
-
-
-def _contents(table: ResourceHandle, key: ir.DataType, value: ir.DataType) -> tuple[list[Any], list[Any]]:
-    names = {ir.DataType.STRING: tf.string}
-    kinds = [names.get(dtype) or tf.as_dtype(dtype.numpy()) for dtype in (key, value)]
-    try:
-        keys, values = tf.raw_ops.LookupTableExportV2(table_handle=table.tensor, Tkeys=kinds[0], Tvalues=kinds[1])
-    except (tf.errors.OpError, AttributeError, TypeError) as error:
-        raise UnsupportedOperator("LookupTableFindV2: the table has no contents yet that could be read") from error
-    order = np.argsort(decoded(keys.numpy()), kind="stable")  # a hash table has no order of its own
-    return [decoded(item.numpy())[order].tolist() for item in (keys, values)]  # type: ignore[return-value]
-
-
-@tensorflow.lower(
-    "LookupTableSizeV2",
-    cases=[built(_with_table(lambda table, x: x + table.size(), ["a", "b"], _KEYS, np.int64(0)), i64(1))],
-)
-def lookup_table_size(op: OpBuilder, table_handle: ResourceHandle) -> ir.Value:
-    """The table's present size."""
-    return op.const(np.asarray(int(tf.raw_ops.LookupTableSizeV2(table_handle=table_handle.tensor)), np.int64))
 
 
 @tensorflow.lower(
