@@ -66,7 +66,7 @@ ALONE = {
         "random": ("truncated_normal", "torch truncates by clamping uniform numbers"),
         "recurrence_matching": ("as_recurrence", "loops are read back as recurrent layers"),
         "reductions": ("without_nan", "ArgMax passes over NaN"),
-        "strings": ("all_joined each joined substituted without_ends words", "PyTorch has no strings"),
+        "strings": ("all_joined around each joined substituted without_ends words", "PyTorch has no strings"),
         "special": ("digamma lgamma zeta", "rows of the elementwise table in PyTorch"),
         "windows": ("greatest_of_windows", "MaxPool of whole numbers, which PyTorch's map has as one of floats"),
     },
