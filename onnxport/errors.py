@@ -160,7 +160,7 @@ class FailedProof(Protocol):
 
 
 class ValidationError(OnnxportError):
-    """The converted model does not give the source's numbers; `report` (`onnxport.Report`) says where and by how much."""
+    """The converted model does not give the source's numbers; `report` (`onnxport.Report`) holds where and by how much."""
 
     def __init__(self, report: FailedProof) -> None:
         super().__init__(f"the converted model differs from its source\n{report}")

@@ -15,7 +15,7 @@ def _as_argument(name: str) -> str:
     return f"{name}="
 
 
-# Options of a conversion that do not mean something everywhere, which a source's descriptor says, and what to do instead.
+# Options of a conversion that do not mean something everywhere, which a source's descriptor names, and what to do instead.
 # Those that are not here (inputs, input_names, output, validate, rtol, atol, optimize) mean something everywhere.
 OPTIONS = {
     "kwargs": "its inputs have no names: pass them as inputs",

@@ -25,7 +25,7 @@ from onnxport.cli.options import (
     show,
     shown,
 )
-from onnxport.cli.source import Source
+from onnxport.cli.source import SourceModel
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 
@@ -155,7 +155,7 @@ def survey(order: Order) -> dict[str, Any]:
     return {**ends, "nodes": contents["nodes"], "operators": operators, "notes": list(hub.notes)}
 
 
-def _prepared(order: Order) -> tuple[Framework, Source, dict[str, Any]]:
+def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
     """The target, the model, and the arguments of `onnxport.convert` that the user set."""
     folder = frameworks.get(frameworks.of_path(order.source)) if os.path.isdir(order.source) else None
     target = _target(order, folder)
@@ -224,7 +224,7 @@ def _check_output(place: Path, target: Framework, source: Framework | None) -> N
         raise InvalidInputError(f"--output: {error}") from None
 
 
-def _free_place(model: Source, target: Framework) -> Path:
+def _free_place(model: SourceModel, target: Framework) -> Path:
     """A place named after the model; a name that the user did not choose never replaces a file."""
     folder, writes = target.files.folder, target.files.writes
     if target.is_hub and model.framework.hub_folder is not None:

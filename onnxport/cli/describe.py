@@ -71,7 +71,7 @@ def show_contents(summary: Mapping[str, Any]) -> None:
     types = ", ".join(f"{name} x{count}" for name, count in summary["types"].items())
     say(f"  weights {summary['parameters']:,} numbers in {size(summary['bytes'])}{f' ({types})' if types else ''}")
     if summary["producer"]:
-        say(f"  made by {summary['producer']}")
+        say(f"  written by {summary['producer']}")
     for key, text in summary["metadata"].items():
         say(f"  {key}: {text}")
     table = Table("operator", "nodes", box=None, padding=(0, 2))

@@ -50,7 +50,7 @@ def _common(
 
 
 _ABOUT = "Converts a model, proves the result by running both sides, and writes it; the target is --to, else what the suffix "
-app.command("convert")(command(about=f"{_ABOUT}of --output says, else ONNX."))
+app.command("convert")(command(about=f"{_ABOUT}of --output names, else ONNX."))
 app.command()(validate)
 app.command()(roundtrip)
 app.command()(ops)

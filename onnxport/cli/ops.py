@@ -21,7 +21,7 @@ _NAMES = [item.name for item in FRAMEWORKS]
 
 
 @dataclass(frozen=True)
-class Lowering:
+class OperatorRow:
     """An operator of a framework that has a form in ONNX."""
 
     op: str  # the operator in the framework's spelling
@@ -67,7 +67,9 @@ def ops(
             _show(item, to, back)
 
 
-def _matching(framework: Framework, pattern: str | None) -> tuple[Framework, tuple[Lowering, ...], tuple[Meaning, ...]]:
+def _matching(
+    framework: Framework, pattern: str | None
+) -> tuple[Framework, tuple[OperatorRow, ...], tuple[Meaning, ...]]:
     """The tables of a framework, of which the operators whose names hold `pattern`."""
     to, back = tuple(lowerings(framework)), tuple(meanings(framework))
     if pattern is None:
@@ -92,14 +94,14 @@ def _chosen(framework: str | None) -> tuple[Framework, ...]:
     return chosen
 
 
-def lowerings(framework: Framework) -> Iterator[Lowering]:
+def lowerings(framework: Framework) -> Iterator[OperatorRow]:
     """The operators of a framework that convert to ONNX; an operator with a complex form too is listed once."""
-    rows: dict[str, Lowering] = {}
+    rows: dict[str, OperatorRow] = {}
     for entry in () if framework.to_onnx_map is None else framework.to_onnx_map():
         seen = rows.get(entry.name)
         cases = len(entry.cases) + (seen.cases if seen else 0)
         about = seen.about if seen else entry.summary
-        rows[entry.name] = Lowering(entry.name, about, entry.min_opset, cases)
+        rows[entry.name] = OperatorRow(entry.name, about, entry.min_opset, cases)
     yield from rows.values()
 
 
@@ -156,7 +158,7 @@ def _versions(row: Meaning) -> str:
     return ", ".join(str(version) for version in row.versions)
 
 
-def _show(framework: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:
+def _show(framework: Framework, to: tuple[OperatorRow, ...], back: tuple[Meaning, ...]) -> None:
     title = f"{framework.title} to ONNX"
     table = Table("operator", "how", "opset", "cases", title=title, title_justify="left", box=None)
     for row in to:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose, outcome
-from onnxport.cli.source import Source, resolve
+from onnxport.cli.source import SourceModel, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, takes
@@ -61,7 +61,7 @@ class SourceOptions:
     as_json: Json = False
     verbose: Verbose = False
 
-    def resolve(self, text: str) -> Source:
+    def resolve(self, text: str) -> SourceModel:
         """The model that `text` names; see `onnxport.cli.source.resolve`."""
         return resolve(text, weights=self.weights, inputs=self.inputs, input_shapes=self.input_shape or ())
 
@@ -134,7 +134,11 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
 
 
 def refuse(
-    given: Mapping[str, object], source: Source, target: Framework | None = None, *, converted: Source | None = None
+    given: Mapping[str, object],
+    source: SourceModel,
+    target: Framework | None = None,
+    *,
+    converted: SourceModel | None = None,
 ) -> None:
     """Refuses arguments that the user set and that mean nothing for a conversion from `source` to `target`, or for a
     comparison of `source` with `converted`.

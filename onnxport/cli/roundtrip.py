@@ -10,7 +10,7 @@ import typer
 from onnxport import frameworks
 from onnxport.cli import console
 from onnxport.cli.options import Opset, ProofOptions, SourceArgument, refuse, with_options
-from onnxport.cli.source import Source
+from onnxport.cli.source import SourceModel
 from onnxport.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ _UNPROVED: dict[str, Any] = {"validate": False, "rtol": None, "atol": None}
 @with_options
 def roundtrip(
     model: SourceArgument,
-    through: Annotated[str, typer.Option(help="pytorch, tensorflow, keras or sklearn.", autocompletion=lambda: _ENDS)],
+    through: Annotated[
+        str, typer.Option(help=f"{', '.join(_ENDS[:-1])} or {_ENDS[-1]}.", autocompletion=lambda: _ENDS)
+    ],
     opset: Opset = None,
     *,
     given: ProofOptions,
@@ -53,7 +55,7 @@ def roundtrip(
     console.settle([report for _, report in legs], allow_unproved=given.allow_unproved)
 
 
-def travel(source: Source, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:
+def travel(source: SourceModel, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:
     """The legs of the round trip with their reports; `options` are arguments of `onnxport.convert` on the first one.
 
     Raises:
@@ -84,7 +86,7 @@ def travel(source: Source, through: str, options: Mapping[str, Any]) -> list[tup
     ]
 
 
-def _example(source: Source, hub: OnnxModel) -> Any:
+def _example(source: SourceModel, hub: OnnxModel) -> Any:
     """Positional inputs in graph order: the user's where the source is the graph itself, else drawn from its signature."""
     from onnxport.validation.input_sets.drawn import DrawnInputs
 

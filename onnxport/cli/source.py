@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceModel:
     """A model and its example inputs."""
 
     model: Any  # a live model, or the path of a file that the converters load themselves
@@ -39,7 +39,7 @@ class Source:
 
 def resolve(
     text: str, *, weights: Path | None = None, inputs: str | None = None, input_shapes: Sequence[str] = ()
-) -> Source:
+) -> SourceModel:
     """The model that `text` names: a path, or ``package.module:name``, the working directory being on the import path.
 
     The name is a model, a function of tensors, or a factory: a callable that needs no arguments and gives the model, or the model
@@ -58,7 +58,7 @@ def resolve(
         framework = frameworks.get(frameworks.of_path(text))
         if weights is not None and not framework.kind_of(text).takes("weights"):
             raise InvalidInputError(f"--weights belongs to package.module:factory; {text!r} holds its own")
-        return Source(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
+        return SourceModel(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
     model, examples = _called(_object(reference))
     named = _named_inputs(inputs)
     examples = examples if named is None else named
@@ -68,7 +68,7 @@ def resolve(
     framework.to_inference(model)
     if input_shapes or (inputs is not None and named is None):
         examples = _examples(inputs, input_shapes, framework)
-    return Source(model, framework, examples, reference["name"].rpartition(".")[2])
+    return SourceModel(model, framework, examples, reference["name"].rpartition(".")[2])
 
 
 def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:

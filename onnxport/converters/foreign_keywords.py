@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-# By keyword: which function takes it, and how the same is said to `onnxport.convert`.
+# By keyword: which function takes it, and its form in `onnxport.convert`.
 _HERE: dict[str, tuple[str, str]] = {
     "opset_version": ("torch.onnx.export", "target_opset=17"),
     "opset": ("tf2onnx.convert", "target_opset=17"),

@@ -52,7 +52,7 @@ def watched_inference(model: OnnxModel | None) -> Iterator[None]:
 def watched(models: Sequence[OnnxModel], *, drawn: bool = False) -> Iterator[None]:
     """Runs ONNX models in a process of their own, with bounds on memory and time, and errors that say whose fault it is.
 
-    `drawn` says that nobody gave inputs.
+    `drawn`: nobody gave inputs.
 
     Raises:
         InvalidModelError: for an error of no type of onnxport's own, chained to it.

@@ -282,7 +282,7 @@ class OpBuilder:
         """
         if dtype is not None:
             if value.dtype is not None and value.dtype != dtype:
-                raise MapEntryError(f"value {value.name!r} has type {value.dtype.name}, the source says {dtype.name}")
+                raise MapEntryError(f"value {value.name!r} has type {value.dtype.name}, the source gives {dtype.name}")
             if value.type is None:
                 value.type = ir.TensorType(dtype)
         if shape is not None:

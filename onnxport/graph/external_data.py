@@ -37,7 +37,7 @@ def weight_bytes(model: ir.Model) -> int:
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
     """Writes `model` to `path`, whole or not at all; the model's values do not change.
 
-    Weights are in a file of their own beside it, ``<name>.<16 hexadecimal digits>.data``, as `external_data` says, by default
+    Weights are in a file of their own beside it, ``<name>.<16 hexadecimal digits>.data``, as `external_data` asks, by default
     only where they exceed what one protobuf file can hold (2 GiB). Its name follows from what it holds, so that the model that
     stood there and its data stay whole until the new model file is in place; then they are removed.
 

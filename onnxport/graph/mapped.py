@@ -29,18 +29,18 @@ _ATTEMPTS = 100  # how often a model that is replaced while it is read is read a
 
 
 @dataclass(frozen=True)
-class Slot:
+class TensorSlot:
     """A tensor of a model, and how to put another in its place."""
 
     tensor: ir.TensorProtocol
     put: Callable[[ir.TensorProtocol], None]
 
 
-def tensors_in(model: ir.Model) -> Iterator[Slot]:
+def tensors_in(model: ir.Model) -> Iterator[TensorSlot]:
     """Every tensor of a model: initializers of all its graphs, and tensors among the nodes' attributes."""
     for value in all_initializers(model):
         if value.const_value is not None:
-            yield Slot(value.const_value, partial(setattr, value, "const_value"))
+            yield TensorSlot(value.const_value, partial(setattr, value, "const_value"))
     tops: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for top in tops:
         for node in top.all_nodes():
@@ -121,7 +121,7 @@ class MappedFile:
         return status.st_size, status.st_mtime_ns
 
 
-def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[Slot]:
+def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[TensorSlot]:
     if attribute.is_ref() or attribute.value is None:
         return
     if attribute.type == ir.AttributeType.TENSOR:
@@ -129,7 +129,7 @@ def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[Slot]:
         def put(tensor: ir.TensorProtocol) -> None:
             node.attributes[attribute.name] = ir.AttrTensor(attribute.name, tensor)
 
-        yield Slot(attribute.value, put)
+        yield TensorSlot(attribute.value, put)
     elif attribute.type == ir.AttributeType.TENSORS:
         tensors = list(attribute.value)
 
@@ -138,7 +138,7 @@ def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[Slot]:
             node.attributes[attribute.name] = ir.AttrTensors(attribute.name, tensors)
 
         for index, tensor in enumerate(attribute.value):
-            yield Slot(tensor, partial(put_at, index))
+            yield TensorSlot(tensor, partial(put_at, index))
 
 
 def _mapped(tensor: ir.ExternalTensor, file: MappedFile) -> ir.TensorProtocol:

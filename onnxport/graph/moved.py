@@ -1,4 +1,4 @@
-"""Weights in another order of axes or shape than the source's, moved while they are written; the file says how to move them back.
+"""Weights in another order of axes or shape than the source's, moved while they are written; the file holds the way back.
 
 >>> import numpy as np
 >>> kernel = ir.Tensor(np.arange(6).reshape(1, 2, 3), name="kernel")
@@ -56,7 +56,7 @@ class MovedTensor(ir.LazyTensor):
 
     @classmethod
     def of(cls, tensor: ir.TensorProtocol, moves: Sequence[Move]) -> MovedTensor:
-        """`tensor` moved; its metadata says so, with what it says of earlier moves.
+        """`tensor` moved; its metadata holds this move behind the earlier ones.
 
         Raises:
             ValueError: the moves do not fit the tensor's shape.
@@ -120,7 +120,7 @@ def _text(original: Sequence[int], moves: Sequence[Move]) -> str:
 
 
 def _moves(tensor: ir.TensorProtocol) -> tuple[Sequence[int], list[Move]]:
-    """The original shape and the moves as a tensor's metadata says; what does not fit the tensor is someone else's."""
+    """The original shape and the moves that a tensor's metadata holds; what does not fit the tensor is someone else's."""
     shape = tuple(int(size) for size in tensor.shape.numpy())
     text = tensor.metadata_props.get(MOVES)
     if text is None:

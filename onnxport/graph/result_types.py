@@ -35,7 +35,7 @@ def refined_shape(value: ir.Value, source: ir.Shape) -> ir.Shape:
         isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(inferred, source, strict=True)
     )
     if clash:
-        raise MapEntryError(f"value {value.name!r} has shape {list(inferred)}, the source says {list(source)}")
+        raise MapEntryError(f"value {value.name!r} has shape {list(inferred)}, the source gives {list(source)}")
     return merged_shape(inferred, source)
 
 

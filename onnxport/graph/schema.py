@@ -33,7 +33,7 @@ def ml_opset(opset: int) -> int:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SchemaParameter:
     """A formal input of an operator: its type variable or concrete type, and the dtypes that are allowed."""
 
     type_str: str
@@ -84,18 +84,18 @@ def _dtypes(type_strings: Sequence[str]) -> tuple[ir.DataType, ...]:
 
 
 @cache
-def _parameters(schema: defs.OpSchema) -> tuple[tuple[Parameter, ...], bool]:
+def _parameters(schema: defs.OpSchema) -> tuple[tuple[SchemaParameter, ...], bool]:
     constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
     typed = [(item.type_str, constraints.get(item.type_str, [item.type_str])) for item in schema.inputs]
-    formal = tuple(Parameter(name, _dtypes(allowed)) for name, allowed in typed)
+    formal = tuple(SchemaParameter(name, _dtypes(allowed)) for name, allowed in typed)
     variadic = bool(schema.inputs) and schema.inputs[-1].option == _VARIADIC
     homogeneous = variadic and schema.inputs[-1].is_homogeneous
     if variadic and not homogeneous:  # each of the rest has a type of its own
-        formal = (*formal[:-1], Parameter("", formal[-1].dtypes))
+        formal = (*formal[:-1], SchemaParameter("", formal[-1].dtypes))
     return formal, variadic
 
 
-def parameter(schema: defs.OpSchema, index: int) -> Parameter:
+def parameter(schema: defs.OpSchema, index: int) -> SchemaParameter:
     """The formal input at `index`, counting a variadic one as often as needed.
 
     Raises:

@@ -1,6 +1,6 @@
 """Example cases: the evidence that a map entry carries.
 
-A case says what the source framework is asked to compute and on which inputs; the suite converts it, runs both sides and
+A case is what the source framework computes, and the inputs; the suite converts it, runs both sides and
 compares (`tests/pytorch/test_entries.py`, `tests/*/test_export_cases.py`), and the support tables list what the cases
 prove. Inputs are drawn from a fixed seed.
 """

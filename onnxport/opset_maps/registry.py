@@ -1,4 +1,4 @@
-"""The registries behind the tables: which function says an operator on the other side.
+"""The registries behind the tables: which function converts an operator.
 
 `OpsetMap` holds what leads from a framework to ONNX, `Semantics` what leads from ONNX to a framework.
 """
@@ -128,10 +128,10 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
     def find(self, name: str, *, accepts_complex: bool = False) -> Entry | None:
         """The entry for `name`: the exact overload first, then the one for all overloads."""
         self._load()
-        found = self._entries.get((name, accepts_complex))
-        if found is None and "." in name:
-            found = self._entries.get((name.rpartition(".")[0], accepts_complex))
-        return found
+        entry = self._entries.get((name, accepts_complex))
+        if entry is None and "." in name:
+            entry = self._entries.get((name.rpartition(".")[0], accepts_complex))
+        return entry
 
     def __iter__(self) -> Iterator[Entry]:
         self._load()

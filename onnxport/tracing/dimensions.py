@@ -58,7 +58,7 @@ def axes(path: str, item: object, rank: int) -> dict[int, Any]:
     elif isinstance(item, (list, tuple)):
         if len(item) != rank:
             raise InvalidInputError(
-                f"dynamic_shapes: {path!r} has {rank} dimensions, the list {item!r} says something of {len(item)}; to name "
+                f"dynamic_shapes: {path!r} has {rank} dimensions, the list {item!r} names {len(item)}; to name "
                 f"some of them write {_EXAMPLE}"
             )
         pairs = enumerate(item)

@@ -213,7 +213,7 @@ def _first_frozen(
         answers = replayed(runs[0])
         try:
             program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=answers)
-        except Exception:  # whatever torch raises: the first error is told
+        except Exception:  # whatever torch raises: the first error is the user's
             continue
         if _takes(program, example):
             return program, (*notes, *frozen_notes(answers.used, runs), *filter(None, [note]))
@@ -229,7 +229,7 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
                 with levels_kept():
                     plain = without_transforms(call, mode)
                 program, notes = _export(plain, shapes, strict=False, apart_from_user=True)
-            except Exception:  # whatever torch raises: the first error is told
+            except Exception:  # whatever torch raises: the first error is the user's
                 continue
             how = "traced by make_fx, gradients and vectorised calls written out"
             return program, (*notes, f"{how}; {note}" if note else how)
@@ -337,7 +337,7 @@ def _classes_registered(call: Call) -> bool:
     try:
         with torch.no_grad():
             result = call.module(*call.args, **call.kwargs)
-    except Exception:  # the model fails by itself; tracing has said so already
+    except Exception:  # the model fails by itself; the error of tracing names it
         return new
     return pytorch_classes.register_results(result) or new
 

@@ -243,7 +243,7 @@ class Spare(str):
 
 
 def of_cache(name: str, axes: Mapping[int, Any], rank: int) -> dict[int, Any]:
-    """What is said of the dimensions of a whole cache, for one of its tensors of `rank` dimensions.
+    """What the user asks for the dimensions of a whole cache, for one of its tensors of `rank` dimensions.
 
     All of it holds for keys and values [batch, heads, length, size], and but for the heads for further ones [batch, length,
     size], such as those of an index; those of an encoder's output vary too, in a length of their own; of other states and

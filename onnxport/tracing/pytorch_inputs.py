@@ -281,7 +281,7 @@ def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], inp
 
 
 def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any:
-    """torch.export's ``dynamic_shapes`` for the call, each tensor's made by ``leaf_spec(path, tensor)``.
+    """torch.export's ``dynamic_shapes`` for the call, each tensor's from ``leaf_spec(path, tensor)``.
 
     A registered container of the user's stands as the list of its children, as torch.export wants it.
     """

@@ -1,4 +1,4 @@
-"""What is told of a trace that fails: the user's line, the reason, the way out; and nothing that torch logs meanwhile."""
+"""The error of a trace that fails: the user's line, the reason, the way out; and nothing that torch logs meanwhile."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def reason(model: object, error: Exception | None) -> str:
     packed = _quantised(model)
     if packed:
         return f"torch.export can't read the packed weights of {name}'s quantised modules ({packed}).\n{_ON_PACKED}"
-    told = [*([place] if place else []), f"torch.export can't trace {name}: {type(error).__name__}: {text}"]
-    return "\n".join([*told, _way_out(error)])
+    lines = [*([place] if place else []), f"torch.export can't trace {name}: {type(error).__name__}: {text}"]
+    return "\n".join([*lines, _way_out(error)])
 
 
 def _way_out(error: Exception | None) -> str:

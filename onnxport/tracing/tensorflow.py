@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     place = Path(path)
     if place.suffix.lower() == ".tflite":
         raise InvalidModelError(
-            f"{str(path)!r}: TFLite files are not supported yet; convert the model that it was made from"
+            f"{str(path)!r}: TFLite files are not supported yet; convert the model that it comes from"
         )
     if place.is_dir():
         return settled(place, lambda: _load_saved_model(place, allow_code))
@@ -82,7 +82,7 @@ def trace(
     """The program of a SavedModel, `tf.function`, concrete function, `tf.Module`, frozen GraphDef or plain callable.
 
     Example inputs, a tuple or a dict by name, are not needed where the model has a signature; then `dynamic_shapes` names
-    dimensions, by input name or position, else it says which ones vary (by default dimension 0 of every input). Of a GraphDef the
+    dimensions, by input name or position, else those that vary (by default dimension 0 of every input). Of a GraphDef the
     names are those of the tensors to feed and to fetch, else names to give the inputs and outputs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Concrete functions: made by tracing a callable, and read as programs."""
+"""Concrete functions: traced from a callable, and read as programs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def prove(
     atol: float | None = None,
     title: str = "",
 ) -> Report:
-    """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
+    """The report of a conversion just done; an `UnprovedWarning` names what is neither proved nor refuted.
 
     `live`, the source, an `OnnxModel` where it is ONNX, became `hub`; `result` is that or what was built from it. `binding`
     has the user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget. `title` is what

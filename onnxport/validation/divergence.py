@@ -1,6 +1,6 @@
 """The first node whose own arithmetic is wrong.
 
-An error grows on its way through a graph, so that the node where it is largest is seldom the one that made it. What
+An error grows on its way through a graph, so that the node where it is largest is seldom the one that causes it. What
 counts is the local error: the converted nodes between two known values are run on the reference's values, and their result
 is compared with the reference's (the practice of onnx-diagnostic's side-by-side runs).
 """

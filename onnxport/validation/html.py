@@ -149,7 +149,7 @@ def excerpt(where: str) -> str:
     if place is None:
         return ""
     number = int(place["line"])
-    lines = next((found for file in _candidates(place["file"]) if (found := linecache.getlines(file))), [])
+    lines = next((read for file in _candidates(place["file"]) if (read := linecache.getlines(file))), [])
     if not 0 < number <= len(lines):
         return ""
     first = max(1, number - _AROUND)

@@ -64,7 +64,7 @@ CARRIERS = frozenset(
 
 
 def _reads_inputs(node: ir.Node) -> bool:
-    """Whether the node's first input is made of graph inputs and constants by operators that compute nothing."""
+    """Whether the node's first input comes from graph inputs and constants by operators that compute nothing."""
     stack = [node.inputs[0]] if node.inputs else []
     while stack:
         value = stack.pop()

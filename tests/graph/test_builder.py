@@ -60,8 +60,8 @@ def test_types_and_shapes_are_set_as_nodes_are_made(write, dtype, shape, opset):
         (lambda op, x: op.NoSuchOperator(x), MapEntryError, "no operator NoSuchOperator"),
         (lambda op, x: op.Attention(x, x, x), UnsupportedOperator, "from opset 23"),
         (lambda op, x: op.MatMul(x, np.ones((4, 4), np.float32)), MapEntryError, "MatMul"),
-        (lambda op, x: op.typed(op.Relu(x), DOUBLE), MapEntryError, "the source says DOUBLE"),
-        (lambda op, x: op.typed(op.Relu(x), FLOAT, [2, 4]), MapEntryError, "the source says"),
+        (lambda op, x: op.typed(op.Relu(x), DOUBLE), MapEntryError, "the source gives DOUBLE"),
+        (lambda op, x: op.typed(op.Relu(x), FLOAT, [2, 4]), MapEntryError, "the source gives"),
     ],
 )
 def test_what_the_schema_does_not_have_is_rejected(write, error, words):

@@ -65,7 +65,7 @@ def edit(model: OnnxModel, request: Request) -> Edited:
 
 
 def _dimensions(model: ir.Model, given: Any, names: Mapping[str, str]) -> dict[tuple[str, int], str | int]:
-    """What the user says of dimensions, by input and axis; inputs by their old or new names."""
+    """What the user asks for dimensions, by input and axis; inputs by their old or new names."""
     if given is None:
         return {}
     inputs = {value.name or "": value for value in model.graph.inputs}

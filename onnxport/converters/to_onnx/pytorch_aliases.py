@@ -1,6 +1,6 @@
 """What shares memory with what: the exported graph writes in place, an ONNX graph does not.
 
-A tensor that owns its memory is a `Cell`; every tensor of the graph is a `Ref` to one, the owner directly and a view
+A tensor that owns its memory is an `AliasCell`; every tensor of the graph is a `Ref` to one, the owner directly and a view
 through the operator that gave it. Writing to a view puts the new values back into the owner by the view's inverse; a view
 read after its cell was written is computed again.
 """
@@ -34,7 +34,7 @@ class Inexpressible(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Cell:
+class AliasCell:
     """A tensor that owns its memory."""
 
     value: ir.Value  # its present value
@@ -55,7 +55,7 @@ _SETTLING = ("aten::embedding_renorm_",)
 class Ref:
     """A tensor of the graph: a cell, or a view on one."""
 
-    cell: Cell
+    cell: AliasCell
     _parent: Ref | None = None
     _forward: Callable[[ir.Value], ir.Value] | None = None
     _write: Callable[[ir.Value, ir.Value], ir.Value] | None = None
@@ -154,7 +154,7 @@ def write_back(
 ) -> ir.Value:
     """The value of `base` after its view was set to `new`.
 
-    `name` is the operator that gave the view, called with `args` after the first and `kwargs`; `index` says which of the views,
+    `name` is the operator that gave the view, called with `args` after the first and `kwargs`; `index` is the number of the view,
     where it makes several.
 
     Raises:

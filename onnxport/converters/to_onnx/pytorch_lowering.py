@@ -15,7 +15,7 @@ from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
 from torch.utils import _pytree as pytree
 
 from onnxport.converters.to_onnx import pytorch_aliases as aliases
-from onnxport.converters.to_onnx.pytorch_aliases import Cell, Inexpressible, Ref
+from onnxport.converters.to_onnx.pytorch_aliases import AliasCell, Inexpressible, Ref
 from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
@@ -107,7 +107,7 @@ class Lowering:
             elif node.op == "placeholder":
                 value = next(given)
                 if tracked and isinstance(value, ir.Value):
-                    ref = Ref(Cell(value))
+                    ref = Ref(AliasCell(value))
                     placeholders.append((node, ref))
                     value = ref
                 env[node] = value
@@ -364,9 +364,9 @@ def _entered(
 
 def _owned(result: Any) -> Any:
     if isinstance(result, ir.Value):
-        return Ref(Cell(result))
+        return Ref(AliasCell(result))
     if isinstance(result, (list, tuple)):
-        return tuple(Ref(Cell(item)) if isinstance(item, ir.Value) else item for item in result)
+        return tuple(Ref(AliasCell(item)) if isinstance(item, ir.Value) else item for item in result)
     return result
 
 

@@ -155,7 +155,9 @@ class Lowering:
             with op.at(source):
                 given = entry.function(op, estimator, x)
                 if given is None:
-                    raise MapEntryError(f"the entry for {name} returned None: an entry returns the values that it made")
+                    raise MapEntryError(
+                        f"the entry for {name} returned None: an entry returns the values that it writes"
+                    )
                 result = _values(given)
             if source.module:
                 self._steps.setdefault(source.module, result)

@@ -170,7 +170,7 @@ def _of_methods(model: BaseEstimator, methods: Sequence[str] | None, *, raw: boo
 
 
 def _votes(model: BaseEstimator) -> bool:
-    """Whether the estimator, or a pipeline's last step, says that it has probabilities and has none: pairs of classes vote."""
+    """Whether the estimator, or a pipeline's last step, declares probabilities and has none: pairs of classes vote."""
     model = _last(model) or model
     return getattr(model, "multi_class", None) == "one_vs_one" and getattr(model, "n_classes_", 0) > 2
 

@@ -18,7 +18,7 @@ from onnxport.converters.to_onnx.tensorflow_arguments import call_entry
 from onnxport.converters.to_onnx.tensorflow_graphs import functions_of, ordered, skip_identities
 from onnxport.converters.to_onnx.tensorflow_sources import Sources
 from onnxport.converters.to_onnx.tensorflow_state import State
-from onnxport.converters.to_onnx.tensorflow_v1 import ControlFlow, Frame, Part, branch
+from onnxport.converters.to_onnx.tensorflow_v1 import ControlFlow, GraphPart, LoopFrame, branch
 from onnxport.converters.to_onnx.tensorflow_v1 import ordered as ordered_with_flow
 from onnxport.converters.to_onnx.tensorflow_writes import Writes
 from onnxport.errors import InvalidModelError, MapEntryError, UnsupportedOperator
@@ -139,7 +139,7 @@ class _Lowering:
         self.writes = Writes(program, self._source)
         self._state = State(program)
         self._flows: dict[int, ControlFlow] = {}
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, GraphPart] = {}
         op.on_call(self.call)
 
     def call(self, op: OpBuilder, function: Function, arguments: Sequence[Any]) -> list[Any]:
@@ -226,7 +226,7 @@ class _Lowering:
             self._flows[id(graph)] = ControlFlow(graph)
         return self._flows[id(graph)]
 
-    def _part_results(self, op: OpBuilder, part: Part, arguments: Sequence[Any]) -> list[Any]:
+    def _part_results(self, op: OpBuilder, part: GraphPart, arguments: Sequence[Any]) -> list[Any]:
         before = len(self.refused)
         bound = {tensor.name: item for tensor, item in zip(part.inputs, arguments, strict=True)}
         results = self.graph(op, bound, part.outputs)
@@ -234,11 +234,11 @@ class _Lowering:
             raise UnsupportedOperator(f"a result of {part.name} was refused", self.refused.since(before))
         return results
 
-    def _as_function(self, part: Part) -> Function:
+    def _as_function(self, part: GraphPart) -> Function:
         self._parts[part.name] = part
         return Function(part.name, part.passed)
 
-    def _loop(self, op: OpBuilder, frame: Frame, node: Any, values: dict[str, Any]) -> dict[str, Any]:
+    def _loop(self, op: OpBuilder, frame: LoopFrame, node: Any, values: dict[str, Any]) -> dict[str, Any]:
         """The results of a loop of TensorFlow 1, as those of the While that it stands for."""
         entering = [values[tensor.name] for tensor in frame.entering]
         source = self._source(node)
@@ -261,7 +261,7 @@ class _Lowering:
         try:
             predicate, switches = branch(merge)
             sides = [
-                Part(f"{merge.name} {side}", [switch.outputs[side] for switch in switches], [merge.inputs[side]])
+                GraphPart(f"{merge.name} {side}", [switch.outputs[side] for switch in switches], [merge.inputs[side]])
                 for side in (0, 1)
             ]
             arguments = [values[switch.inputs[0].name] for switch in switches]

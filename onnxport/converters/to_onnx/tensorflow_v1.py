@@ -20,7 +20,7 @@ SWITCH = frozenset({"Switch", "RefSwitch"})
 
 
 @dataclass(frozen=True)
-class Part:
+class GraphPart:
     """A part of a graph that is lowered like a function.
 
     Attributes:
@@ -40,21 +40,21 @@ class Part:
 
 
 @dataclass
-class Frame:
+class LoopFrame:
     """One loop: the tensors that enter it, its variables first and then what stays the same, and its parts."""
 
     entering: list[Any] = field(default_factory=list)
     merged: list[Any] = field(default_factory=list)  # the variables' tensors where turns meet
     exits: dict[str, int] = field(default_factory=dict)  # by the name of an Exit's result, the variable
-    condition: Part | None = None
-    body: Part | None = None
+    condition: GraphPart | None = None
+    body: GraphPart | None = None
 
 
 class ControlFlow:
     """The loops and branches of one graph."""
 
     def __init__(self, graph: Any) -> None:
-        self._frames: dict[str, Frame] = {}
+        self._frames: dict[str, LoopFrame] = {}
         entries: dict[str, list[Any]] = {}
         for node in graph.get_operations():
             if node.type in ENTER:
@@ -64,7 +64,7 @@ class ControlFlow:
             for result in frame.exits:
                 self._frames[result] = frame
 
-    def frame(self, node: Any) -> Frame | None:
+    def frame(self, node: Any) -> LoopFrame | None:
         """The loop that an Exit leaves."""
         return self._frames.get(node.outputs[0].name) if node.type in EXIT else None
 
@@ -93,8 +93,8 @@ def ordered(roots: Iterable[Any], known: Mapping[str, Any], flow: ControlFlow, b
     return operands_first(roots, operands)
 
 
-def _frame(name: str, enters: list[Any]) -> Frame:
-    frame, switched, following, constants = Frame(), [], [], []
+def _frame(name: str, enters: list[Any]) -> LoopFrame:
+    frame, switched, following, constants = LoopFrame(), [], [], []
     for node in enters:
         merge = next((item for item in node.outputs[0].consumers() if item.type in MERGE), None)
         if merge is None:
@@ -106,7 +106,7 @@ def _frame(name: str, enters: list[Any]) -> Frame:
             if item.type in EXIT:
                 frame.exits[item.outputs[0].name] = len(frame.merged)
         if frame.condition is None:
-            frame.condition = Part(f"{name} condition", [], [switch.inputs[1].op.inputs[0]])
+            frame.condition = GraphPart(f"{name} condition", [], [switch.inputs[1].op.inputs[0]])
         frame.entering.append(node.inputs[0])
         frame.merged.append(value)
         switched.append(switch.outputs[1])
@@ -115,7 +115,7 @@ def _frame(name: str, enters: list[Any]) -> Frame:
     frame.entering += [node.inputs[0] for node in constants]
     if frame.condition is not None:
         frame.condition.inputs.extend([*frame.merged, *same])
-    frame.body = Part(f"{name} body", [*switched, *same], [*following, *same])
+    frame.body = GraphPart(f"{name} body", [*switched, *same], [*following, *same])
     frame.merged += same
     return frame
 

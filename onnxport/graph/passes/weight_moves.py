@@ -20,7 +20,7 @@ class MergeWeightMovesPass(InPlacePass):
     """Gives every weight the layout in which its readers take it, one walk over the uses of the weights:
 
     1. where all readers move it alike (Transpose, Reshape, Unsqueeze, Squeeze, Flatten), the tensor is moved while it is written,
-       its metadata says how, and the nodes go;
+       its metadata holds the moves, and the nodes go;
     2. a matrix that some read as it stands, as an embedding does, and others transposed in products is read by a Gemm there;
     3. where readers want a small weight in several layouts, each is a constant; of a large one the moves stay in the graph.
 

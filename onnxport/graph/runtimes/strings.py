@@ -25,8 +25,8 @@ def gather(op: OpBuilder, node: ir.Node) -> Written:
     chosen = op.Reshape(op.Where(op.Less(index, 0), op.Add(index, size), index), [1, -1, 1])
     blocks = op.Reshape(op.Mul(op.Range(0, outer, 1), op.Squeeze(size, op.axes(0))), [-1, 1, 1])
     places = op.Add(op.Mul(op.Add(blocks, chosen), inner), op.Range(0, inner, 1))
-    found = op.Gather(op.Reshape(data, [-1]), places, axis=0)
-    result = op.Reshape(found, op.Concat(before, op.shape(index), behind, axis=0))
+    elements = op.Gather(op.Reshape(data, [-1]), places, axis=0)
+    result = op.Reshape(elements, op.Concat(before, op.shape(index), behind, axis=0))
     shape = None if index.shape is None else [*data.shape[:axis], *index.shape, *data.shape[axis + 1 :]]
     return op.typed(result, ir.DataType.STRING, shape)
 

@@ -12,7 +12,7 @@ from onnxport.graph.schema import any_schema
 
 
 @dataclass(frozen=True)
-class Signature:
+class OperatorSignature:
     """What a schema asks of a node."""
 
     inputs: tuple[int, int]  # the least and the greatest number of operands
@@ -22,7 +22,7 @@ class Signature:
 
 
 @cache
-def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
+def signature_of(domain: str, op_type: str, version: int) -> OperatorSignature | None:
     """The schema of an operator at a version of its domain; None where onnx has none."""
     schema = any_schema(domain, op_type, version)
     if schema is None:
@@ -33,7 +33,7 @@ def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
     # the enumeration's stub lacks `value`
     kinds = {name: int(item.type.value) for name, item in schema.attributes.items()}  # type: ignore[attr-defined]
     attributes = {name: (kinds[name], item.required) for name, item in schema.attributes.items()}
-    return Signature(operands, results, needed, attributes)
+    return OperatorSignature(operands, results, needed, attributes)
 
 
 def normal_domain(name: str) -> str:
@@ -47,7 +47,7 @@ def where(node: NodeProto, place: str) -> str:
     return f"{place}{node.domain + '::' if node.domain else ''}{node.op_type} {name!r}"
 
 
-def check_operands(node: NodeProto, signature: Signature, place: str) -> None:
+def check_operands(node: NodeProto, signature: OperatorSignature, place: str) -> None:
     """Checks how many operands and results a node has.
 
     Raises:
@@ -65,7 +65,7 @@ def check_operands(node: NodeProto, signature: Signature, place: str) -> None:
             raise InvalidModelError(f"{where(node, place)}: an operand that it must have is left out")
 
 
-def check_attributes(node: NodeProto, kinds: dict[str, int], signature: Signature, place: str) -> None:
+def check_attributes(node: NodeProto, kinds: dict[str, int], signature: OperatorSignature, place: str) -> None:
     """Checks which attributes a node has, `kinds` being their types by name.
 
     Raises:

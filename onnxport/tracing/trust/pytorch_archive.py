@@ -92,7 +92,7 @@ def _check_payloads(title: str, config: str, content: object, records: dict[str,
             sizes = [int(size["as_int"]) for size in meta["sizes"]]
             width = _WIDTHS[meta["dtype"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise damaged(title, f"the tensor {name!r} says no size and type") from error
+            raise damaged(title, f"the tensor {name!r} has no size and type") from error
         if any(size < 0 for size in sizes):
             raise damaged(title, f"the tensor {name!r} has the size {sizes}")
         count = math.prod(sizes) * width

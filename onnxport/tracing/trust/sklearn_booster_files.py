@@ -40,7 +40,7 @@ def fault_of_xgboost(data: bytes) -> str | None:
         return None if weights.shape == ((width + 1) * max(groups, 1),) else "its weights do not fit its columns"
     trees, kinds = model["trees"], [int(item) for item in model["tree_info"]]
     if int(model["gbtree_model_param"]["num_trees"]) != len(trees) or len(kinds) != len(trees):
-        return "it has another number of trees than it says"
+        return "it has another number of trees than it declares"
     if any(not 0 <= kind < max(groups, 1) for kind in kinds):
         return "a tree belongs to a class that it does not have"
     bounds = [int(item) for item in model.get("iteration_indptr", [0, len(trees)])]
@@ -129,7 +129,7 @@ def fault_of_lightgbm(text: str) -> str | None:
     places = np.cumsum([0, *sizes])[:-1].tolist()
     offsets = [len(text[starts[0] : start].encode()) for start in starts] if starts else []
     if sizes and places != offsets:
-        return "its trees do not stand where it says"
+        return "its trees do not stand where it declares them"
     end = text.find("\nend of trees")
     for index, start in enumerate(starts):
         stop = starts[index + 1] if index + 1 < len(starts) else end if end >= 0 else len(text)

@@ -1,4 +1,4 @@
-"""The schema of a skops file: which kind of node may name which class or function, looked at before anything is made of it.
+"""The schema of a skops file: which kind of node may name which class or function, looked at before anything of it is built.
 
 skops calls what a node names: a list node its class with the items, a tuple node with each of them, a loss with its arguments.
 So each kind of node has names of its own, and functions are those that only compute.

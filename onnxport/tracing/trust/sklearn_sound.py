@@ -103,7 +103,7 @@ def _ball(tree: Any) -> str | None:
         return "a search tree has a child that is no node of it"
     levels, count = (int(item) for item in (state[5], state[6])) if len(state) > 6 else (0, len(nodes))
     if count != len(nodes) or levels > 64:
-        return "a search tree has another number of nodes than it says"
+        return "a search tree has another number of nodes than it declares"
     return None
 
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
-from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
+from tensorflow.python.framework import op_def_registry  # no public form tells which operators have side effects
 
 from onnxport.tracing.trust.faults import check_bytes, damaged, hostile, most_bytes, reading, untrusted
 

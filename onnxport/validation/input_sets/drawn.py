@@ -52,7 +52,7 @@ def attempts() -> Iterator[Attempt]:
         yield Attempt(not odd, "sizes" if seed % 3 else "indices", positive=odd, known=odd, seed=seed)
 
 
-class Signature:
+class InputSignature:
     """What a graph declares of its inputs, and what it does with them."""
 
     def __init__(self, model: ir.Model) -> None:
@@ -104,7 +104,12 @@ class Drawing:
     """One draw of a graph's inputs: what the rules of its operators ask."""
 
     def __init__(
-        self, signature: Signature, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, rng: np.random.Generator
+        self,
+        signature: InputSignature,
+        sizes: Mapping[str, int],
+        attempt: Attempt,
+        kind: Kind,
+        rng: np.random.Generator,
     ) -> None:
         self.rng = rng
         self.from_end = attempt.whole == "any"
@@ -264,7 +269,7 @@ class DrawnInputs:
     """Inputs drawn from a graph's signature, and further sets of them."""
 
     def __init__(self, model: ir.Model, seed: int = 0) -> None:
-        self.signature = Signature(model)
+        self.signature = InputSignature(model)
         self._seed = seed
         self._attempts = list(attempts())
         self.sizes = self.signature.sizes(spread=True)

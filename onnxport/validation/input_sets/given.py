@@ -1,4 +1,4 @@
-"""Sets made of the user's own inputs: at other sizes, with other values of the same meaning, and with values at edges."""
+"""Sets from the user's own inputs: at other sizes, with other values of the same meaning, and with values at edges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind
 from onnxport.validation.input_sets.domains import Range, index_limit, number_range
-from onnxport.validation.input_sets.drawn import Signature, is_whole
+from onnxport.validation.input_sets.drawn import InputSignature, is_whole
 from onnxport.validation.input_sets.sizes import resized, sizes_of
 from onnxport.validation.runners.base import InputSpec
 
@@ -26,14 +26,14 @@ Specs = Sequence[InputSpec]
 
 
 class GivenInputs:
-    """The user's inputs in the order of the graph's, and sets made of them."""
+    """The user's inputs in the order of the graph's, and sets from them."""
 
     def __init__(
         self, leaves: Sequence[Any], specs: Specs | None, graph: ir.Model | None, *, resizable: bool = True
     ) -> None:
         self.leaves = tuple(leaves)
         self._specs = specs if resizable else None
-        self._signature = Signature(graph) if graph is not None else None
+        self._signature = InputSignature(graph) if graph is not None else None
         self.sizes = sizes_of(leaves, self._specs) if self._specs is not None else {}
         dims = [spec.dims[0] for spec in self._specs or () if spec.dims]
         self.batch = {dim for dim in dims if isinstance(dim, str)} & set(self.sizes)

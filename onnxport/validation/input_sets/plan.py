@@ -33,7 +33,7 @@ _BYTES, _BYTES_TIMES = 64 << 20, 4
 # Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
 # and its moved runs cost so many times what one run does, unless that is next to nothing.
 _JUDGEMENT, _QUICK = 20, 0.02
-_TREE_ROWS = 32  # rows drawn for trees, which those at their thresholds are made of
+_TREE_ROWS = 32  # rows drawn for trees, from which those at their thresholds come
 
 
 class SourceCannotRun(OnnxportError):

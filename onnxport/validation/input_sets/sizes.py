@@ -1,4 +1,4 @@
-"""Sizes of symbolic dimensions, and arrays of other sizes made of given ones."""
+"""Sizes of symbolic dimensions, and arrays of other sizes from given ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets made of a table's rows."""
+"""Sets from a table's rows."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Reader = Callable[[Sequence[Any]], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Column:
+class TreeColumn:
     """Where a column that trees read comes from: ``slope * input[:, place] + shift``."""
 
     leaf: int  # which input
@@ -51,13 +51,15 @@ def reader(graph: ir.Model, value: ir.Value, leaves: Sequence[Any]) -> Reader | 
     return lambda rows: np.asarray(session.run({name: rows[place] for name, place in places.items()})[0])
 
 
-def columns_of(graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features: Reader | None) -> dict[int, Column]:
+def columns_of(
+    graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features: Reader | None
+) -> dict[int, TreeColumn]:
     """For each column of a value the one column of an input that it copies or scales, as far as there is such a one."""
     inputs = own_inputs(graph)
     if value in inputs:
         leaf = inputs.index(value)
         width = leaves[leaf].shape[1] if np.ndim(leaves[leaf]) == 2 else 0
-        return {place: Column(leaf, place, copied_as=leaves[leaf].dtype) for place in range(width)}
+        return {place: TreeColumn(leaf, place, copied_as=leaves[leaf].dtype) for place in range(width)}
     tables = [i for i, leaf in enumerate(leaves) if _is_float(leaf) and leaf.ndim == 2]
     places = [(i, j) for i in tables for j in range(leaves[i].shape[1])]
     if features is None or not places or len(places) > _MOST_COLUMNS:
@@ -93,16 +95,18 @@ def _probes(leaves: Sequence[Any], places: Sequence[tuple[int, int]]) -> list[np
     return probes
 
 
-def _column(probes: Sequence[np.ndarray], read: np.ndarray, column: int, row: int, place: tuple[int, int]) -> Column:
+def _column(
+    probes: Sequence[np.ndarray], read: np.ndarray, column: int, row: int, place: tuple[int, int]
+) -> TreeColumn:
     (i, j), rows = place, [0, 1 + 2 * row, 2 + 2 * row]
     exact, seen = probes[i][rows, j], read[rows, column].astype(np.float64)
     given = exact.astype(np.float64)
     if np.array_equal(given, seen):
-        return Column(i, j, copied_as=exact.dtype)
+        return TreeColumn(i, j, copied_as=exact.dtype)
     if any(np.array_equal(exact.astype(narrow).astype(np.float64), seen) for narrow in _NARROW):
-        return Column(i, j, copied_as=np.dtype(np.float32))
+        return TreeColumn(i, j, copied_as=np.dtype(np.float32))
     slope = float((seen[2] - seen[0]) / (given[2] - given[0]))
-    return Column(i, j, slope, float(seen[0] - slope * given[0]))
+    return TreeColumn(i, j, slope, float(seen[0] - slope * given[0]))
 
 
 def _is_float(leaf: object) -> bool:

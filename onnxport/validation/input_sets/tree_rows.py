@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
-from onnxport.validation.input_sets.tree_columns import Column, Reader, columns_of, reader
+from onnxport.validation.input_sets.tree_columns import Reader, TreeColumn, columns_of, reader
 from onnxport.validation.input_sets.trees import Ensemble, ensembles
 
 # Thresholds beyond these many are sampled. Where there are fewer than the next number and the trees read copies of the inputs,
@@ -50,7 +50,7 @@ def rows_at_thresholds(graph: ir.Model, leaves: Sequence[Any], rng: np.random.Ge
 
 def _blocks(
     ensemble: Ensemble,
-    columns: Mapping[int, Column],
+    columns: Mapping[int, TreeColumn],
     leaves: Sequence[Any],
     rng: np.random.Generator,
     share: int,
@@ -100,15 +100,15 @@ class Route:
 
     target: int  # the column that it compares
     level: float  # the threshold that it compares it with
-    # Which of the given rows the one below the threshold, the one on it and the one above it are made of.
+    # From which of the given rows the one below the threshold, the one on it and the one above it come.
     starts: tuple[int, int, int]
     box: dict[int, tuple[float, float]]  # between which numbers the columns lie that can be traced to inputs
 
 
 def _route(
-    ensemble: Ensemble, split: int, columns: Mapping[int, Column], seen: np.ndarray, rng: np.random.Generator
+    ensemble: Ensemble, split: int, columns: Mapping[int, TreeColumn], seen: np.ndarray, rng: np.random.Generator
 ) -> Route | None:
-    """How rows come to a split; None where none of the given rows can be made to.
+    """How rows come to a split; None where no given row can come to it.
 
     Columns that can't be traced to inputs, as those of words are, stay what they are in the given rows; `seen` has them.
     """
@@ -153,7 +153,7 @@ def _box(ensemble: Ensemble, split: int) -> dict[int, tuple[float, float]] | Non
     return box if met and all(low < high for low, high in box.values()) else None
 
 
-def _between(block: Sequence[np.ndarray], row: int, column: Column, low: float, high: float) -> float:
+def _between(block: Sequence[np.ndarray], row: int, column: TreeColumn, low: float, high: float) -> float:
     """The row's own number if it lies between the two, else one that does."""
     own = column.slope * float(block[column.leaf][row, column.place]) + column.shift
     if low < own < high:
@@ -165,7 +165,7 @@ def _between(block: Sequence[np.ndarray], row: int, column: Column, low: float, 
 
 
 def _place(
-    block: Sequence[np.ndarray], row: int, column: Column, number: float, move: int = 0, beside: float = 0.0
+    block: Sequence[np.ndarray], row: int, column: TreeColumn, number: float, move: int = 0, beside: float = 0.0
 ) -> None:
     """Writes what becomes `number`, or the next one below or above; where it is computed, one well beside it."""
     leaf = block[column.leaf]
@@ -185,7 +185,7 @@ class Goal:
     row: int
     feature: int
     level: float
-    column: Column
+    column: TreeColumn
 
 
 def _approach(

@@ -13,7 +13,7 @@ from onnxport.graph.protos import to_proto
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import CARRIERS
 
-# Operators whose results are not rounded, or by no more than what they are made of.
+# Operators whose results are not rounded, or by no more than their operands.
 _EXACT = CARRIERS | frozenset(
     "Abs Ceil Clip Compress Constant ConstantOfShape Div Floor GatherElements GatherND LabelEncoder Max Min Mul Neg OneHot "
     "Pad Reciprocal ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Sqrt Tile TopK Where".split()

@@ -116,7 +116,7 @@ def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:
 
 
 def dense(result: Any) -> Any:
-    """A method's result as an array; sparse matrices made dense, ragged and nested ones as lists."""
+    """A method's result as an array; sparse matrices as dense ones, ragged and nested ones as lists."""
     if hasattr(result, "toarray"):
         return result.toarray()
     if hasattr(result, "to_numpy"):

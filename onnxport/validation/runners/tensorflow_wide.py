@@ -147,7 +147,7 @@ class FrozenTwin:
 
 
 class Twins:
-    """The frozen twin of a function of a list of tensors, made on first use; what a graph can't be made of has none."""
+    """The frozen twin of a function of a list of tensors, built on first use; what can't be traced has none."""
 
     def __init__(self, call: Callable[[Sequence[Any]], Any], to_tensor: Callable[[object], Any]) -> None:
         self._call, self._to_tensor = call, to_tensor

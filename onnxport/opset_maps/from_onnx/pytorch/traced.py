@@ -25,7 +25,7 @@ TensorWorlds: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class CallRecorder(TracerBase):
-    """What a traced value asks of the recorder that made it (`tracing.Recorder`).
+    """What a traced value asks of its recorder (`tracing.Recorder`).
 
     Attributes:
         ranks: ranks of the tensors that the recorded nodes give.

@@ -1,4 +1,4 @@
-"""Matrices made of their diagonals."""
+"""Matrices from their diagonals."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _turned(op: OpBuilder, z: ir.Value, *, adjoint: bool) -> ir.Value:
 def _multiplied(
     op: OpBuilder, x: ir.Value, y: ir.Value, turned: tuple[bool, bool] = (False, False), *, adjoint: bool = False
 ) -> ir.Value:
-    """Four products of the parts; `turned` says which factors are transposed first, to their `adjoint` where asked for."""
+    """Four products of the parts; `turned` names the factors that are transposed first, to their `adjoint` where asked for."""
     x, y = (_turned(op, z, adjoint=adjoint) if turn else z for z, turn in zip((x, y), turned, strict=True))
     return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: matmul(op, a, b))
 

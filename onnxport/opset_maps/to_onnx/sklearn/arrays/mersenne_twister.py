@@ -28,7 +28,7 @@ def _mixed(high: Array, low: Array) -> Array:
 
 
 def _twisted(state: Array) -> Array:
-    """The next 624 words, each made of words that stand before it: three pieces."""
+    """The next 624 words, each from words that stand before it: three pieces."""
     gap = _WORDS - _AHEAD
     first = state[:, _AHEAD:] ^ _mixed(state[:, :gap], state[:, 1 : gap + 1])
     rest = _mixed(state[:, gap:], np.concatenate([state[:, gap + 1 :], first[:, :1]], axis=1))

@@ -18,14 +18,14 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, A
 from onnxport.opset_maps.to_onnx.sklearn.arrays.column_functions import size_of
 
 
-class Traced(Array):
+class TracedArray(Array):
     """An array of a user's function."""
 
     __slots__ = ()
 
-    def of(self, value: ir.Value) -> Traced:
+    def of(self, value: ir.Value) -> TracedArray:
         """Another value of the same graph."""
-        return Traced(self.op, value)
+        return TracedArray(self.op, value)
 
     def lowering(self, function: Function) -> Callable[..., Any] | None:
         """The implementation of a function of NumPy's, if there is one."""

@@ -69,7 +69,7 @@ def _node(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
 
 
-# What one operator of ONNX says.
+# What one operator of ONNX computes.
 _NODES = (
     "add=Add subtract=Sub multiply=Mul divide=Div negative=Neg fabs=Abs sqrt=Sqrt reciprocal=Reciprocal "
     "exp=Exp log=Log sin=Sin cos=Cos tanh=Tanh equal=Equal less=Less less_equal=LessOrEqual greater=Greater "

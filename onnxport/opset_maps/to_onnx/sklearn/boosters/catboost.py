@@ -141,7 +141,7 @@ _FITTED = Examples(
 
 
 def _of_all_classes(model: BaseEstimator, raw: Array) -> Array:
-    """The raw values with -infinity for the classes that the fit was told of and did not see."""
+    """The raw values with -infinity for the classes that the fit declares and never saw."""
     classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
     if not 1 < width < len(classes):
         return raw

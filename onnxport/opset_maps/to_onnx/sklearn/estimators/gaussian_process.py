@@ -196,7 +196,7 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
     given(_unfitted, *({"kernel": kernels.PairwiseKernel(metric=kind)} for kind in ("linear", "sigmoid", "cosine"))),
 )
 def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
+    """The posterior's standard deviation, or the prior's; variances that are negative by rounding are 0."""
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
         kernel, targets = _prior(model)

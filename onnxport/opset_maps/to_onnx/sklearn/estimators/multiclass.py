@@ -13,7 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import TracedArray
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
@@ -133,7 +133,7 @@ def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if model.n_classes_ == 2:
         return take_class(model.classes_, (result > _threshold(model.estimators_[0])).astype(np.int64))
     # pairs of a class that no row is near to have NaN for a score
-    return take_class(model.classes_, np.argmax(Traced(op, result.value), axis=1))
+    return take_class(model.classes_, np.argmax(TracedArray(op, result.value), axis=1))
 
 
 @lower("OutputCodeClassifier.predict", given(partial(_made, "OutputCodeClassifier", code_size=3)))

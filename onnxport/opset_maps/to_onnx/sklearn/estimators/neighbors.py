@@ -57,7 +57,7 @@ def _given(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if stored is None:
         raise UnsupportedOperator(
             f"{type(model).__name__}: metric='precomputed' of a sparse matrix, whose zeros are no distances, unless a "
-            "KNeighborsTransformer or RadiusNeighborsTransformer with mode='distance' made it just before"
+            "KNeighborsTransformer or RadiusNeighborsTransformer with mode='distance' wrote it just before"
         )
     return Array(op, stored)
 

@@ -21,7 +21,7 @@ from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW, passed
 def text_of(item: object) -> str:
     """A category as a string of the graph: a missing value is spelled as Python prints it.
 
-    ONNX has no missing strings; None and NaN among strings become these words where an array of strings is made of them.
+    ONNX has no missing strings; None and NaN among strings become these words in an array of strings.
 
     >>> text_of(np.nan), text_of(None), text_of("a")
     ('nan', 'None', 'a')

@@ -19,7 +19,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Axis, Function, Numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import TracedArray
 from onnxport.opset_maps.to_onnx.sklearn.tables import table
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
@@ -50,7 +50,7 @@ class _OfPandas:
         return function(*map(_as_arrays, args), **kwargs)
 
 
-class Series(_OfPandas, Traced):
+class Series(_OfPandas, TracedArray):
     """One column: a vector with a pandas Series' methods."""
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Series(_OfPandas, Traced):
     @property
     def values(self) -> Array:
         """The column as a NumPy vector."""
-        return Traced(self.op, self.value)
+        return TracedArray(self.op, self.value)
 
     def to_numpy(self, dtype: DTypeLike = None, **_: object) -> Array:
         """The column as a NumPy vector."""
@@ -200,7 +200,7 @@ class DataFrame(_OfPandas, np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def values(self) -> Array:
         """The table as a NumPy matrix."""
-        return Traced(self._op, table.matrix(self._op, self.table()))
+        return TracedArray(self._op, table.matrix(self._op, self.table()))
 
     def to_numpy(self, dtype: DTypeLike = None, **_: object) -> Array:
         """The table as a NumPy matrix."""

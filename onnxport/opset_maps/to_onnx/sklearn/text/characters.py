@@ -1,8 +1,8 @@
-"""Characters of documents: brought to lower case, without accents, replaced, told apart.
+"""Characters of documents: brought to lower case, without accents, replaced, distinguished.
 
 ONNX has no operator that sees single characters, but StringSplit cuts at one (`cutting`). This is done for each character that
-matters, of the blocks that text is usually written with. What other characters stand between words is found by setting apart
-those that words are made of (`_cut_at_unknown`). A document whose tokens can't be told so ends in an error of the runtime, at the
+matters, of the blocks that text is usually written with. Other characters between words show by setting apart
+those of words (`_cut_at_unknown`). A document whose tokens don't show so ends in an error of the runtime, at the
 node `GUARD`, not in wrong tokens.
 """
 
@@ -30,9 +30,9 @@ SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (
 # Those of them that most texts have, and quotation marks and dashes.
 _OFTEN = "\n,.'-:;!?)\"(/"
 _QUOTES = "\u00a0\u2026\u201d\u00bb\u2019\u2013\u2014\u201c\u00ab\u2018"
-# Controls that are no spaces: they are found by what stands around them (`_cut_at_unknown`), as all other characters are.
+# Controls that are no spaces: what stands around them shows them (`_cut_at_unknown`), as all other characters are.
 _RARE = frozenset(c for c in map(chr, (*range(0x20), 0x7F)) if not c.isspace())
-# So many characters of words are told apart where other separators stand between them.
+# So many characters of words are distinguished where other separators stand between them.
 _ALPHABET = 128
 
 
@@ -54,11 +54,11 @@ def prepared(
         preparing: what is done to documents.
         x: the documents, [N].
         characters: those of the vocabulary.
-        kind: tells the characters that tokens are made of from those between them.
+        kind: which characters belong to tokens, and which stand between them.
     """
     known = frozenset(characters)
     if preparing.lowercase:
-        # only ASCII is told apart by the locale "C", which every machine has
+        # only ASCII is distinguished by the locale "C", which every machine has
         x = op.StringNormalizer(x, case_change_action="LOWER", locale="C")
     left = refused(preparing, known, kind)
     if left:
@@ -83,7 +83,7 @@ def split(op: OpBuilder, x: ir.Value, **options: object) -> tuple[ir.Value, ir.V
 def cut_at_separators(
     op: OpBuilder, x: ir.Value, rule: TokenRule, changes: Changes, plain: str, known: Sequence[str]
 ) -> cutting.Cells:
-    """Strings [N] cut at each run of characters that tokens are not made of, whatever they are.
+    """Strings [N] cut at each run of characters that no token has, whatever they are.
 
     Args:
         op: the builder.
@@ -139,7 +139,7 @@ def _cut_at_unknown(
 
 
 def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:
-    """The characters that words are made of, of ASCII and then of a vocabulary, the most frequent ones first."""
+    """The characters of words, of ASCII and then of a vocabulary, the most frequent ones first."""
     ascii_ones = [c for c in map(chr, range(0x21, 0x7F)) if is_inside(c)]
     text = "".join(terms)
     often = Counter(text).most_common() if not text.isascii() else ()

@@ -109,7 +109,7 @@ def _side_by_side(op: OpBuilder, place: ir.Value, sizes: ir.Value, codes: list[b
     width = max(map(len, codes))
     parts = op.Gather(op.const(np.array([list(code.ljust(width, b"\0")) for code in codes], np.int64)), place, axis=0)
     ends = op.CumSum(sizes, op.const(np.int64(1)))
-    # each byte is laid at its place, what is no byte at the last place of all, which is cut off
+    # each byte goes to its place, what is no byte to the last place of all, which is cut off
     room = op.Mul(op.Add(op.Div(op.ReduceMax(ends, keepdims=0), 4), 1), 4)
     offsets = op.Range(0, width, 1)
     target = op.Add(op.Unsqueeze(op.Sub(ends, sizes), op.axes(2)), offsets)

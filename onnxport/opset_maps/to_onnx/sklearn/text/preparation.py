@@ -156,7 +156,7 @@ def changes(preparing: Preparation, known: frozenset[str], kind: Callable[[str],
     Args:
         preparing: what is done to documents.
         known: the characters of the vocabulary.
-        kind: tells the characters that tokens are made of from those between them.
+        kind: which characters belong to tokens, and which stand between them.
     """
     if preparing.strip is None:
         if not preparing.lowercase:

@@ -57,7 +57,7 @@ def side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Lexicon:
-    """The terms that an analyzer of words can find, and the numbers of the words that they are made of.
+    """The terms that an analyzer of words can find, and the numbers of the words in them.
 
     Attributes:
         places: the column of each term, by its words' numbers.

@@ -25,7 +25,7 @@ class TokenRule:
     r"""Tokens are runs of some characters, as long as they go, that match an expression in full.
 
     Attributes:
-        inside: a Python class of the characters that runs are made of, such as ``\w``.
+        inside: a Python class of the characters of runs, such as ``\w``.
         whole: the expression that a run must match, for Python.
         plain: every run of so many characters matches, if the expression asks for nothing else.
     """

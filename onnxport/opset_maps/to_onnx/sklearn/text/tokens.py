@@ -1,6 +1,6 @@
 """Documents to tokens: cut at spaces, and each piece that is more than a run of known characters cut at what is no part of words.
 
-Most pieces of a text are words as they stand. Only the others go through the operators that cut (`cutting`), and what is found is
+Most pieces of a text are words as they stand. Only the others go through the operators that cut (`cutting`); their pieces are
 put in its order by numbers: strings are copied once.
 """
 

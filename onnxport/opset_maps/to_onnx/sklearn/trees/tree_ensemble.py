@@ -2,7 +2,7 @@
 
 A row's path is decided by comparisons alone, so a leaf's number is exact in float32 however the leaves' values are then
 summed. Float32 rows are compared in float32 with each threshold rounded down, to the greatest float32 not above it: x <=
-threshold then says the same for every float32 x. Float64 rows are compared in float64: by TreeEnsemble from ai.onnx.ml 5 on, by
+threshold is then the same for every float32 x. Float64 rows are compared in float64: by TreeEnsemble from ai.onnx.ml 5 on, by
 TreeEnsembleRegressor from 3 on, and before that by the number of thresholds below the value, which is small and exact.
 
 Runtimes take a batch of rows through all trees before the next: trees that do not fit the processor's cache are read from memory
@@ -179,7 +179,7 @@ def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
 
 
 def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> tuple[Array, np.ndarray]:
-    """The leaves' numbers in the type that they are found in, [N, trees], and what is to be added to each tree's, [trees]."""
+    """The leaves' numbers in the type that the operator gives, [N, trees], and what is to be added to each tree's, [trees]."""
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
     numbers = np.arange(len(trees.leaf_tree))
     if op.ml_opset >= 5 and start + len(numbers) < _EXACT:

@@ -159,7 +159,7 @@ class Lasso:
 
     The digits are those of the order of the steps, which is therefore kept: an atom after the other; the duality gap only after
     a sweep that has changed little; atoms left out for good once the gap proves them unused (Fercoq, Gramfort and Salmon, Mind
-    the duality gap: safer rules for the lasso, 2015). The rows advance together; one that has converged is laid aside.
+    the duality gap: safer rules for the lasso, 2015). The rows advance together; one that has converged is set aside.
 
     Attributes:
         gram: the atoms' products, [K, K].

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import TracedArray
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
@@ -63,7 +63,7 @@ def _apply(
             named = x.names if isinstance(x, Frame) and set(names) <= set(x.names) else names
             result = function(DataFrame.of(op, x, named), **(options or {}))
         else:
-            result = function(Traced(op, matrix(op, x)), **(options or {}))
+            result = function(TracedArray(op, matrix(op, x)), **(options or {}))
     except Exception as error:  # a user's function may raise anything on what is no array
         raise UnsupportedOperator(
             f"the function {name!r} is not built of {'whole columns' if framed else 'NumPy functions of whole arrays'} "
