@@ -24,6 +24,7 @@ from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorc
 from onnxport.tracing.pytorch_answers import frozen_notes, replayed
 from onnxport.tracing.pytorch_answers import recorded as recorded_answers
 from onnxport.tracing.pytorch_constants import known_constants
+from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
@@ -263,7 +264,9 @@ def _export(
                 raise
         if asks:
             caught.clear()
-            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()], constants=True)
+            hits = hits_of_all()
+            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()], hits)
+            check_idle(hits, call)
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
@@ -280,7 +283,7 @@ def _program(
     strict: bool,
     apart_from_user: bool,
     modes: Sequence[TorchFunctionMode],
-    constants: bool = False,
+    hits: hits_of_all | None = None,
 ) -> ExportedProgram:
     # torch prints the whole graph of a failed attempt.
     with kept_back("stdout"), kept_back("stderr"), ExitStack() as stack:
@@ -288,7 +291,7 @@ def _program(
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None
         for module in (call.module,) if shell is None else (shell, call.module):
-            with known_constants(call.module, module) if constants else nullcontext():
+            with nullcontext() if hits is None else known_constants(call.module, module), hits or nullcontext():
                 program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
             if module is call.module or not reaches_past(program, call.module):
                 break

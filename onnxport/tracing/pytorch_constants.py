@@ -21,6 +21,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 _ELEMENTS = 1 << 12  # of a tensor whose value is kept
 _ASKS = frozenset("__bool__ __int__ __float__ __index__ __complex__ item tolist is_nonzero equal allclose".split())
 _FACTORIES = frozenset("tensor as_tensor arange zeros ones full linspace eye".split())
+# They take sizes one by one or in a list, which may be tensors of one number.
+_SIZED = frozenset(
+    "pad view reshape expand repeat narrow new_zeros new_ones new_full new_empty broadcast_to tile".split()
+)
 _RANDOM = re.compile(r"rand|bernoulli|multinomial|dropout|normal|uniform|exponential|poisson|empty")
 _IN_PLACE = re.compile(r"^(__setitem__|__i[a-z]+__|[a-z]\w*[a-z0-9]_)$")
 
@@ -50,6 +54,8 @@ class known_constants(TorchFunctionMode):
             return self._run(func, args, kwargs)
         if known and tensors and name in _FACTORIES:  # of sizes in tensors: the result has a size that is known too
             args, kwargs = pytree.tree_map(self._number, (args, kwargs))
+        elif name in _SIZED and len(tensors) > 1:
+            args, kwargs = (*args[:1], *pytree.tree_map(self._number, args[1:])), pytree.tree_map(self._number, kwargs)
         result = func(*args, **kwargs)
         if _IN_PLACE.match(name) and tensors:
             if not known or self._computed(func, args, kwargs) is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
 def recorded(node: torch.fx.Node) -> Any:
@@ -26,10 +27,15 @@ def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
 def lies_in_order(node: object) -> bool:
     """Whether the elements of a node's tensor lie in memory in their order, and nothing else lies there."""
     tensor = recorded(node) if isinstance(node, torch.fx.Node) else node
-    if not isinstance(tensor, torch.Tensor) or any(is_dynamic(size) for size in tensor.shape):
+    if not isinstance(tensor, torch.Tensor):
         return False
-    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
-    return tensor.is_contiguous() and tensor.storage_offset() == 0 and bool(whole)
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if not statically_known_true(size == 1) and not statically_known_true(stride == expected):
+            return False
+        expected = expected * size
+    whole = statically_known_true(tensor.untyped_storage().nbytes() == expected * tensor.itemsize)
+    return whole and statically_known_true(tensor.storage_offset() == 0)
 
 
 def drops_ones(program: ExportedProgram) -> bool:

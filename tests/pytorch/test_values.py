@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 import torch.nn.functional as F  # noqa: E402
 
 from onnxport.errors import TracingError, UnsupportedOperator  # noqa: E402
+from onnxport.tracing.pytorch_hits import TurnsMatter, check_idle, hits_of_all  # noqa: E402
+from onnxport.tracing.pytorch_inputs import Call  # noqa: E402
 from onnxport.validation.runners.pytorch import to_numpy  # noqa: E402
 from tests.evidence import require_equal  # noqa: E402
 from tests.pytorch.exporting import exported  # noqa: E402
@@ -188,3 +190,61 @@ def test_chunks_of_the_linear_cross_entropy_do_not_matter() -> None:
     options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
     model = exported(lambda x, y: F.linear_cross_entropy(x, weight, y, options=options), X, target)
     require_equal(lambda x, y: F.linear_cross_entropy(x, weight, y), model, (X, target))
+
+
+class Experts(torch.nn.Module):
+    """Rows of the input by the experts that they choose, as mixtures of experts are written; `idle` is added in every turn."""
+
+    def __init__(self, idle: float = 0.0) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(numbers(6, 4, 4))
+        self.idle = idle
+
+    def forward(self, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        result = torch.zeros_like(x)
+        mask = F.one_hot(chosen, num_classes=6).permute(1, 0)
+        for expert in (mask.sum(-1) > 0).nonzero():
+            if expert == 5:
+                continue
+            (rows,) = torch.where(mask[expert].squeeze(0))
+            result += self.idle
+            if rows.numel() == 0:
+                continue
+            result.index_add_(0, rows, x[rows] @ self.weight[expert[0]])
+        return result
+
+
+def test_a_loop_over_what_is_hit_runs_for_all() -> None:
+    """An expert that no row of the example chooses is there for other inputs."""
+    experts, x = Experts().eval(), numbers(5, 4)
+    chosen = torch.tensor([0, 0, 2, 5, 2])
+    model = exported(experts, x, chosen)
+    for other in (chosen, torch.tensor([4, 3, 1, 1, 5]), torch.tensor([5, 5, 5, 5, 5])):
+        require_equal(experts, model, (x, other))
+
+
+def test_a_loop_whose_idle_turns_count_is_refused() -> None:
+    hits, inputs = hits_of_all(), (numbers(5, 4), torch.tensor([0, 0, 2, 5, 2]))
+    hits.loops = 1
+    check_idle(hits, Call(Experts().eval(), inputs, {}))
+    with pytest.raises(TurnsMatter):
+        check_idle(hits, Call(Experts(idle=1.0).eval(), inputs, {}))
+
+
+class Padded(torch.nn.Module):
+    """Pads by a number that it works out in tensors of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("stride", torch.tensor(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        more = torch.ceil(x.shape[-1] / self.stride).to(torch.int64) * self.stride - x.shape[-1]
+        padded = F.pad(x, (self.stride, more))
+        return padded.unflatten(-1, (-1, 4)).sum(-1) if padded.shape[-1] % 4 == 0 else x
+
+
+def test_sizes_from_constant_tensors_are_numbers() -> None:
+    padded, x = Padded().eval(), numbers(2, 7)
+    assert exported(padded, x).model.graph.outputs[0].shape[1] == 3
+    require_equal(padded, exported(padded, x), (x,))

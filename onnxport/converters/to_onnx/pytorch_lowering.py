@@ -263,7 +263,9 @@ class Lowering:
             try:
                 entry.require_opset(op.opset)
                 if name.partition(".")[0] in _STRIDED and not lies_in_order(node.args[0]):
-                    raise UnsupportedOperator("its operand is a view of other memory, or of a dynamic size")
+                    raise UnsupportedOperator(
+                        "its operand is a view of other memory, or its elements do not lie there in order"
+                    )
                 with op.at(source, results), _defects_placed(name, source):
                     result = _entered(op, entry, args, kwargs, results)
                     if isinstance(result, tuple):

@@ -16,6 +16,7 @@ from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
 
 _FUSED = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _PADDING = np.array([True, True, False, True, False])
 
 
@@ -74,11 +75,7 @@ def scaled_dot_product_attention(
     """Attention from opset 23; before, its matrix products and softmax. A query that may see no key gives 0, as in torch."""
     if dropout_p:
         raise UnsupportedOperator("dropout in attention has no ONNX form; call model.eval()")
-    width = query.shape[-1] if query.shape is not None else None
-    if scale is None:
-        if not isinstance(width, int):
-            raise UnsupportedOperator("attention over a dynamic head size")
-        scale = 1 / math.sqrt(width)
+    scale = _scale(query) if scale is None else scale
     fused = (
         op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4)
     )
@@ -87,6 +84,34 @@ def scaled_dot_product_attention(
     attend = _fused if fused else _written_out
     result = attend(op, query, key, value, attn_mask, is_causal, scale)
     return result if attn_mask is None else _without_blind(op, result, attn_mask)
+
+
+@aten.lower(
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    cases=[
+        case(
+            lambda q, k, v, m: _on_cpu(q, k, v, attn_mask=m, scale=0.3),
+            *[f32(2, 3, 4, 8)] * 3,
+            f32(2, 1, 4, 4),
+        ),
+        case(lambda q, k, v: _on_cpu(q, k, v, is_causal=True), *[f32(2, 3, 4, 8)] * 3, dynamic=True),
+    ],
+)
+def attention_on_cpu(
+    op: OpBuilder,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: ir.Value | None = None,
+    scale: float | None = None,
+) -> tuple[ir.Value, ir.Value]:
+    """Attention, and the logarithm of the sum of each query's exponentials, which torch's decomposition gives otherwise."""
+    result = scaled_dot_product_attention(op, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+    scores = _scores(op, query, key, attn_mask, is_causal, scale or _scale(query))
+    return result, op.reduce("ReduceLogSumExp", scores, [-1], keepdims=False)
 
 
 def _fused(
@@ -103,14 +128,25 @@ def _fused(
 def _written_out(
     op: OpBuilder, query: ir.Value, key: ir.Value, value: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
 ) -> ir.Value:
+    return op.MatMul(op.Softmax(_scores(op, query, key, mask, is_causal, scale), axis=-1), value)
+
+
+def _scores(
+    op: OpBuilder, query: ir.Value, key: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
+) -> ir.Value:
     axes = list(range(rank(key)))
     turned = op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]])
     scores = op.Mul(op.MatMul(query, turned), float(scale))
     if is_causal:
         scores = op.Add(scores, _causal(op, query, key))
-    if mask is not None:
-        scores = op.Add(scores, _bias(op, mask, query.dtype))
-    return op.MatMul(op.Softmax(scores, axis=-1), value)
+    return scores if mask is None else op.Add(scores, _bias(op, mask, query.dtype))
+
+
+def _scale(query: ir.Value) -> float:
+    width = query.shape[-1] if query.shape is not None else None
+    if not isinstance(width, int):
+        raise UnsupportedOperator("attention over a dynamic head size")
+    return 1 / math.sqrt(width)
 
 
 def _repeated_heads(op: OpBuilder, x: ir.Value, query: ir.Value) -> ir.Value:

@@ -20,15 +20,24 @@ from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import aten
 
 
-def _places(sizes: Sequence[Size], strides: Sequence[Size], offset: Size | None) -> np.ndarray:
+def _places(op: OpBuilder, sizes: Sequence[Size], strides: Sequence[Size], offset: Size | None) -> ir.Value:
     """The place in memory of each element."""
     numbers = [item for item in (*sizes, *strides, offset or 0) if isinstance(item, int)]
     if len(numbers) != len(sizes) + len(strides) + 1:
-        raise UnsupportedOperator("strides or sizes that are known at run time alone")
+        return _dynamic_places(op, sizes, strides, offset)
     result = np.asarray(numbers[-1], np.int64)
     for size, stride in zip(numbers[: len(sizes)], numbers[len(sizes) : -1], strict=True):
         result = result[..., None] + np.arange(size) * stride
-    return result
+    return op.const(result)
+
+
+def _dynamic_places(op: OpBuilder, sizes: Sequence[Size], strides: Sequence[Size], offset: Size | None) -> ir.Value:
+    result = op.shape_vector([offset or 0])
+    for size, stride in zip(sizes, strides, strict=True):
+        count = op.Squeeze(op.shape_vector([size]), op.axes(0))
+        steps = op.Mul(op.Range(0, count, 1), op.shape_vector([stride]))
+        result = op.Add(op.Unsqueeze(result, op.axes(-1)), steps)
+    return op.Squeeze(result, op.axes(0))
 
 
 @aten.lower(
@@ -38,13 +47,14 @@ def _places(sizes: Sequence[Size], strides: Sequence[Size], offset: Size | None)
         case(lambda x: torch.as_strided(x, (2, 3), (4, 1), 1), f32(3, 4), dynamic=False),
         case(lambda x: torch.as_strided(x, (3, 2, 2), (1, 0, 3)), f32(12), dynamic=False),
         case(lambda x: torch.as_strided_copy(x, (), ()), f32(2, 3), dynamic=False),
+        case(lambda x: x.as_strided((x.shape[0], 3, 2), (4, 1, 2), 0), f32(2, 4), dynamic=True),
     ],
 )
 def as_strided(
     op: OpBuilder, x: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> ir.Value:
     """Gather from the flattened operand."""
-    return op.Gather(op.Reshape(x, [-1]), _places(size, stride, storage_offset), axis=0)
+    return op.Gather(op.Reshape(x, [-1]), _places(op, size, stride, storage_offset), axis=0)
 
 
 @aten.lower(
@@ -60,9 +70,9 @@ def as_strided_scatter(
     storage_offset: Size | None = None,
 ) -> ir.Value:
     """ScatterElements into the flattened operand; of elements that go to one place the last stays."""
-    places = _places(size, stride, storage_offset).ravel()
+    places = op.Reshape(_places(op, size, stride, storage_offset), [-1])
     flat = op.cast_like(op.Reshape(src, [-1]), x)
-    return op.Reshape(scatter_elements(op, op.Reshape(x, [-1]), op.const(places), flat, 0), op.shape(x))
+    return op.Reshape(scatter_elements(op, op.Reshape(x, [-1]), places, flat, 0), op.shape(x))
 
 
 @aten.lower("aten::resize", "aten::resize_", cases=[case(lambda x: x.clone().resize_(2, 3), f32(4, 5), dynamic=False)])
