@@ -16,6 +16,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 Optimize = Literal["none", "inference"]
 Strategy = Literal["export", "trace"]
+States = Literal["io"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Request:
     dtype: str | None = None
     weights: str | os.PathLike[str] | None = None
     strategy: Strategy | None = None
+    states: States | None = None
 
     def __post_init__(self) -> None:
         opset = self.target_opset
@@ -63,6 +65,8 @@ class Request:
             raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
         if self.strategy is not None and self.strategy not in get_args(Strategy):
             raise InvalidInputError(f"strategy={self.strategy!r}: one of {', '.join(map(repr, get_args(Strategy)))}")
+        if self.states is not None and self.states not in get_args(States):
+            raise InvalidInputError(f"states={self.states!r}: 'io' makes a model's state inputs and outputs")
         if self.runtime not in RUNTIMES:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         if self.dtype is not None and self.dtype not in DTYPES:

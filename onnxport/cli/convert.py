@@ -70,6 +70,9 @@ class Order(ProofOptions):
     strategy: Annotated[
         str | None, Option(help="trace: freeze branches of Python on values of tensors as the examples take them.")
     ] = None
+    states: Annotated[
+        str | None, Option(help="io: buffers that the model updates become inputs past.* and outputs present.*.")
+    ] = None
     runtime: Annotated[
         str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
     ] = "onnxruntime"

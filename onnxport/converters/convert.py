@@ -26,7 +26,7 @@ from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
 from onnxport.progress import stage
-from onnxport.request import Optimize, Request, Strategy
+from onnxport.request import Optimize, Request, States, Strategy
 from onnxport.validation import prove
 from onnxport.validation.parties import Tolerance
 from onnxport.validation.runners.base import Binding
@@ -61,6 +61,7 @@ def convert(
     dtype: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     strategy: Strategy | None = None,
+    states: States | None = None,
 ) -> Any:
     """Converts `model` to the framework `to` and, unless `validate` is false, proves the result by running both sides.
 
@@ -103,6 +104,8 @@ def convert(
         weights: a file of weights that stands instead of those of a Hugging Face folder.
         strategy: ``"trace"`` lets Python of a PyTorch model decide on values of tensors where it can't be traced otherwise: its
             branches are frozen as the examples take them, and the report names each.
+        states: ``"io"`` makes the buffers that a PyTorch module updates inputs and outputs: ``cache`` is the input ``past.cache``
+            and the output ``present.cache``. By default such a module is refused by the buffer's name.
 
     Returns:
         An `OnnxModel`, of a Hugging Face folder an `OnnxFolder`, which is one too; else a `torch.nn.Module`, `tf.Module`,
@@ -139,6 +142,7 @@ def convert(
         "dtype": dtype,
         "weights": weights,
         "strategy": strategy,
+        "states": states,
     }
     others: dict[str, Any] = {"options": options or None, "runtime": None if runtime == "onnxruntime" else runtime}
     if isinstance(model, (str, os.PathLike)):
@@ -165,6 +169,8 @@ def convert(
                         edited = edit(source_model, request)
                     live, hub, request = edited.source, edited.result, edited.request
                 else:
+                    if states is not None and source.with_states is not None:
+                        live, request = source.with_states(live, request)
                     hub = _exported(live, source, request)
                 if optimize == "inference":
                     bake(hub.model)

@@ -181,6 +181,8 @@ class Framework:
         register_inputs: makes classes among the inputs and keyword inputs known to it.
         start: what its package does at its first use, once imported, and may write about; None where that is nothing.
         unchanged: a context after which the framework's global state is as before.
+        with_states: of a model that keeps a state and the request ``states="io"`` a model without state and the request for it;
+            None where its models have no such form.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
         build: the driver from ONNX: the live model of a graph; None where there is none yet.
         hub_folder: the folder that a model of it becomes in ONNX; None where that is one file.
@@ -212,6 +214,7 @@ class Framework:
     register_inputs: Callable[[object, Mapping[str, object] | None], None] = lambda inputs, kwargs: None
     start: Callable[[], None] | None = None
     unchanged: Callable[[], AbstractContextManager[None]] | None = None
+    with_states: Callable[[object, Request], tuple[object, Request]] | None = None
     export: Callable[[object, Request], OnnxModel] | None = None
     build: Callable[[ir.Model], object] | None = None
     hub_folder: Folder | None = None

@@ -28,7 +28,7 @@ FRAMEWORK = Framework(
         SourceKind("an exported program of PyTorch", _OPTIONS, named_options=_NAMED_OPTIONS, recognises=_is_program),
         SourceKind(
             "a PyTorch module or function",
-            _OPTIONS | {"strategy"},
+            _OPTIONS | {"strategy", "states"},
             named_options=_NAMED_OPTIONS,
             several_examples=True,
             carries_signature=False,
@@ -54,6 +54,7 @@ FRAMEWORK = Framework(
     to_inference=_to_inference,
     register_inputs=Lazy("onnxport.tracing.pytorch_classes:register"),
     unchanged=Lazy("onnxport.tracing.pytorch_state:unchanged"),
+    with_states=Lazy("onnxport.tracing.pytorch_io_states:with_states"),
     **rooms("pytorch"),
     to_numpy=Lazy("onnxport.validation.runners.pytorch:to_numpy"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:aten").get,

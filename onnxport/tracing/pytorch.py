@@ -270,6 +270,8 @@ def _export(
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
+        if str(item.message).startswith(_SIDE_EFFECTS):
+            continue
         if assigned is None:
             warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
         elif "_flat_weights" not in assigned[1]:  # a recurrent layer's list of its own weights, set to the same again
@@ -309,6 +311,7 @@ def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
     return modes
 
 
+_SIDE_EFFECTS = "While compiling, we found certain side effects"  # Dynamo, of buffers that it writes to
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 

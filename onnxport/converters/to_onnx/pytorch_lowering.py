@@ -84,9 +84,7 @@ class Lowering:
 
     def refuse_buffer(self, name: str, source: Source | None = None, reason: str = "") -> None:
         """Records that the model writes to one of its buffers."""
-        stateless = (
-            "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs"
-        )
+        stateless = 'the model writes to it, an ONNX graph has no state: states="io" makes it an input and an output'
         self.refused.add(f"buffer {name!r}", reason or stateless, source.where if source else "")
 
     def run(self, op: OpBuilder, module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
