@@ -84,6 +84,11 @@ def padded(op, x, value=0.0, amounts=(0, 0, 1, 0, 0, 0, 2, 1), mode="constant", 
     return op.Conv(image, vector(op, "w", 3, 4 + amounts[1], 2, 3), kernel_shape=[2, 3], **form)
 
 
+def padded_behind(op, x, perm, amounts, channels, **form):
+    image = op.Transpose(op.Pad(x, list(amounts)), perm=perm)
+    return op.Conv(image, vector(op, "w", 3, channels, 2, 3), kernel_shape=[2, 3], **form)
+
+
 def _pads(names):
     return MergePadsPass()
 
@@ -192,6 +197,18 @@ ROWS = {
     ),
     "pad": (lambda op, x: padded(op, x), _pads, BATCH, {"Pad": 0, "Conv": 1}),
     "pad and own pads": (lambda op, x: padded(op, x, pads=[1, 0, 2, 1]), _pads, BATCH, {"Pad": 0}),
+    "pad of channels last": (
+        lambda op, x: padded_behind(op, x, [0, 3, 1, 2], (0, 1, 2, 0, 0, 0, 1, 0), 6, pads=[1, 0, 2, 1]),
+        _pads,
+        FREE,
+        {"Pad": 0, "Transpose": 1},
+    ),
+    "pad of channels that come last": (
+        lambda op, x: padded_behind(op, x, [0, 3, 1, 2], (0, 0, 0, 1, 0, 0, 0, 1), 8),
+        _pads,
+        BATCH,
+        {"Pad": 1},
+    ),
     "pad of VALID": (lambda op, x: padded(op, x, auto_pad="VALID"), _pads, BATCH, {"Pad": 0}),
     "pad of SAME": (lambda op, x: padded(op, x, auto_pad="SAME_UPPER"), _pads, BATCH, {"Pad": 1}),
     "pad of ones": (lambda op, x: padded(op, x, 1.0), _pads, BATCH, {"Pad": 1}),
