@@ -29,6 +29,16 @@ TORCH = {
     "mean of infinities": (lambda torch, x: torch.var_mean(x, 1), FAR, ("float32", "float64")),
     "max_pool1d": (lambda torch, x: torch.max_pool1d(x[:, None], 3, 2, 1), FAR, FLOATS),
     "max_pool2d": (lambda torch, x: torch.max_pool2d(x[None, None], 2, ceil_mode=True), FAR, FLOATS),
+    "max_pool2d with padding": (
+        lambda torch, x: torch.max_pool2d(x[None, None].expand(1, 16, *x.shape), 3, 2, 1),
+        FAR,
+        FLOATS,
+    ),
+    "max_pool2d with padding behind Relu": (
+        lambda torch, x: torch.max_pool2d(torch.relu(x[None, None].expand(1, 16, *x.shape)), (3, 2), 1, 1),
+        FAR,
+        FLOATS,
+    ),
     "max_pool2d with steps": (lambda torch, x: torch.max_pool2d(x[None, None], 2, 1, dilation=2), FAR, FLOATS),
     "max_pool2d and places": (
         lambda torch, x: torch.nn.functional.max_pool2d(x[None, None], 3, 1, 1, return_indices=True),

@@ -57,7 +57,7 @@ def _with_nan(op: OpBuilder, x: ir.Value, result: ir.Value, attributes: dict[str
 def _nan_of_mean(op: OpBuilder, mean: ir.Value) -> ir.Value:
     """0 for each number and infinity that is not negative, NaN for NaN.
 
-    Runtimes keep a product with one number a channel in the layout of the convolutions around it, and the Relu with it; Clip they don't.
+    Runtimes compute a product with one number a channel, and Relu, in the layout of the convolutions around them, but not Clip.
     """
     channels = mean.shape[1] if mean.shape is not None and mean.shape.rank() == 4 else None
     if not isinstance(channels, int) or mean.dtype != ir.DataType.FLOAT:
