@@ -12,7 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32, i64
-from onnxport.opset_maps.lowerings.axes import positions
+from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.sizes import target_shape
@@ -375,40 +375,25 @@ def reverse(op: OpBuilder, tensor: ir.Value, dims: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
-    "Bitcast",
-    cases=[
-        case(lambda x: tf.bitcast(x, tf.uint32), i32(9, low=-90, high=90)),
-        case(lambda x: tf.bitcast(x, tf.uint64), i64(9)),
-    ],
-)
-def bitcast(op: OpBuilder, input: ir.Value, *, type: ir.DataType) -> ir.Value:
-    """ONNX BitCast from opset 26 on; before, Cast between integers of one width, which keeps the bits."""
-    same = input.dtype is not None and input.dtype.bitwidth == type.bitwidth
-    if same and input.dtype is not None and input.dtype.is_integer() and type.is_integer():
-        return op.cast(input, type)
-    if not same or op.opset < 26:
-        raise UnsupportedOperator(
-            f"Bitcast from {input.dtype} to {type}: needs one width, and opset 26 unless both are integers"
-        )
-    return op.BitCast(input, to=int(type))
-
-
-@tensorflow.lower(
     "ReverseSequence",
     cases=[
         case(lambda x: tf.reverse_sequence(x, [2, 3], seq_axis=1, batch_axis=0), f32(2, 4, 3)),
         case(lambda x, n: tf.reverse_sequence(x, n, seq_axis=0, batch_axis=1), f32(4, 2), i32(2, low=1, high=4)),
+        case(lambda x: tf.reverse_sequence(x, [2, 3], seq_axis=2, batch_axis=0), f32(2, 4, 3)),
+        case(lambda x: tf.reverse_sequence(x, [2, 3, 1], seq_axis=1, batch_axis=2), f32(2, 4, 3)),
     ],
 )
 def reverse_sequence(
     op: OpBuilder, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int = 0
 ) -> ir.Value:
-    """ONNX ReverseSequence where the axes are 0 and 1."""
-    if {seq_dim, batch_dim} != {0, 1}:
-        raise UnsupportedOperator(
-            f"ReverseSequence: seq_dim={seq_dim}, batch_dim={batch_dim}; ONNX has them in the first two axes"
-        )
-    return op.ReverseSequence(input, int64(op, seq_lengths), time_axis=seq_dim, batch_axis=batch_dim)
+    """ONNX ReverseSequence, which has the two axes first."""
+    n = rank(input)
+    time, batch, lengths = seq_dim % n, batch_dim % n, int64(op, seq_lengths)
+    if {time, batch} == {0, 1}:
+        return op.ReverseSequence(input, lengths, time_axis=time, batch_axis=batch)
+    order = [batch, time, *(axis for axis in range(n) if axis not in (batch, time))]
+    moved = op.ReverseSequence(permuted(op, input, order), lengths, time_axis=1, batch_axis=0)
+    return permuted(op, moved, [order.index(axis) for axis in range(n)])
 
 
 @tensorflow.lower(

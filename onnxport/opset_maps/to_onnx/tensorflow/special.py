@@ -172,14 +172,6 @@ def _polygamma_of(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     return op.cast_like(op.Where(known, result, op.const(np.nan, double)), x)
 
 
-@tensorflow.lower("NextAfter", cases=[case(lambda x, y: tf.math.nextafter(x, y), f32(9), f32(9))])
-def next_after(op: OpBuilder, x1: ir.Value, x2: ir.Value) -> ir.Value:
-    """The number after the first in the direction of the second."""
-    if x1.dtype != ir.DataType.FLOAT:
-        raise UnsupportedOperator(f"NextAfter of {x1.dtype}: float32 alone is written")
-    return arithmetic.next_single(op, x1, x2)
-
-
 @tensorflow.lower(
     "ToBool",
     cases=[case(lambda x: tf.raw_ops.ToBool(input=x), f32()), case(lambda x: tf.raw_ops.ToBool(input=x), f32(0, 2))],

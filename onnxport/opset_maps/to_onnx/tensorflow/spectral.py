@@ -51,7 +51,7 @@ _UNARY: tuple[tuple[str, Callable[[OpBuilder, ir.Value], ir.Value], Callable[[tf
     ("Neg", lambda op, z: op.Neg(z), lambda z: _split(-z), "Part by part."),
     ("Square", lambda op, z: _product(op, z, z), lambda z: _split(tf.square(z)), "The product with itself."),
     (
-        "Reciprocal",
+        "Reciprocal Inv",
         functions.of_pair(lambda op, *z: functions.inverse(op, z)),
         lambda z: _split(tf.math.reciprocal(z)),
         "1 / z.",

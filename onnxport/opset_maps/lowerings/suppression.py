@@ -1,0 +1,107 @@
+"""Boxes that overlap a better one suppressed, or their scores lessened (Bodla et al., "Soft-NMS", 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import size
+from onnxport.opset_maps.lowerings.loops import loop
+
+_FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
+# similarity(builder, i) gives how much each of the boxes [n + 1] resembles box i, an INT64 scalar; the last box is a spare one,
+# so that there is always one to look at.
+Similarity = Callable[[OpBuilder, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stays.
+
+    Attributes:
+        places: the boxes' numbers, best first, INT64 [count]; behind `valid` zeros.
+        scores: their scores when they were taken; behind `valid` zeros.
+        valid: how many there are, an INT64 vector of one element.
+    """
+
+    places: ir.Value
+    scores: ir.Value
+    valid: ir.Value
+
+
+def overlap_of(op: OpBuilder, boxes: ir.Value) -> Similarity:
+    """The quotient of intersection and union with one box, of corners [n, 4] in any order; 0 of a box without an area."""
+    corners = op.Pad(op.cast(boxes, _FLOAT), op.const([0, 0, 1, 0]))
+    a, b, c, d = (op.Gather(corners, i, axis=1) for i in range(4))
+    top, left, bottom, right = op.Min(a, c), op.Min(b, d), op.Max(a, c), op.Max(b, d)
+    area = op.Mul(op.Sub(bottom, top), op.Sub(right, left))
+
+    def similarity(o: OpBuilder, i: ir.Value) -> ir.Value:
+        top_i, left_i, bottom_i, right_i, area_i = (
+            o.Gather(item, i, axis=0) for item in (top, left, bottom, right, area)
+        )
+        height = o.Max(o.Sub(o.Min(bottom, bottom_i), o.Max(top, top_i)), 0.0)
+        width = o.Max(o.Sub(o.Min(right, right_i), o.Max(left, left_i)), 0.0)
+        shared = o.Mul(height, width)
+        empty = o.Or(o.LessOrEqual(area, 0.0), o.LessOrEqual(area_i, 0.0))
+        return o.Where(empty, o.const(0.0), o.Div(shared, o.Sub(o.Add(area, area_i), shared)))
+
+    return similarity
+
+
+def greedy(
+    op: OpBuilder,
+    scores: ir.Value,
+    similarity: Similarity,
+    count: ir.Value,
+    threshold: ir.Value,
+    least: ir.Value,
+    sigma: ir.Value | None = None,
+) -> Kept:
+    """The best box again and again, each time without what it suppresses.
+
+    Args:
+        op: the builder.
+        scores: floating-point numbers [n]; of equal ones the first is taken first.
+        similarity: as above.
+        count: how many boxes are kept at most, an INT64 vector of one element.
+        threshold: what is more similar to a kept box than this is suppressed, a scalar of the scores' type.
+        least: what does not score more than this is never taken, a scalar of the scores' type.
+        sigma: where it is positive, scores are multiplied by exp(-similarity^2 / (2 sigma)) instead; a scalar of the scores' type.
+    """
+    never = op.const(-math.inf, scores.dtype)
+    start = op.Where(op.Greater(scores, least), scores, never)
+    start = op.Concat(start, op.Reshape(never, [1]), axis=0)
+    numbers = op.Range(0, size(op, start, 0), 1)
+    places = op.Expand(op.const(0), count)
+    turns = op.Range(0, op.Squeeze(count, op.axes(0)), 1)
+    soft = None if sigma is None else op.Greater(sigma, op.const(0.0, scores.dtype))
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        rest, taken, values, valid = states
+        best = b.ArgMax(rest, axis=0, keepdims=0)
+        score = b.Gather(rest, best, axis=0)
+        exists = b.Greater(score, never)
+        alike = b.cast_like(similarity(b, best), scores)
+        after = b.Where(b.Greater(alike, threshold), never, rest)
+        if sigma is not None and soft is not None:
+            factor = b.Exp(b.Mul(b.Mul(b.Div(b.const(-0.5, scores.dtype), sigma), alike), alike))
+            lessened = b.Mul(rest, factor)
+            lessened = b.Where(b.Greater(lessened, least), lessened, never)
+            after = b.Where(soft, b.Where(b.Greater(rest, never), lessened, never), after)
+        here = b.And(b.Equal(turns, k), exists)
+        return [
+            b.Where(b.Equal(numbers, best), never, after),
+            b.Where(here, best, taken),
+            b.Where(here, score, values),
+            b.Add(valid, b.cast(b.Reshape(exists, [1]), _INT64)),
+        ]
+
+    nothing = op.Expand(op.const(0.0, scores.dtype), count)
+    states = [start, places, nothing, op.const([0])]
+    _, taken, values, valid = loop(op, size(op, turns, 0), states, step)
+    return Kept(taken, values, valid)
