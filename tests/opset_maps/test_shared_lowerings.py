@@ -11,10 +11,10 @@ FOLDER = ROOT / "onnxport" / "opset_maps"
 ALONE = {
     "pytorch": {
         "arithmetic": (
-            "floor_div integer_power is_negative isinf",
+            "floor_div is_negative isinf",
             "TensorFlow reaches them through the elementwise table",
         ),
-        "complex_functions": ("scaled silu sinc times", "TensorFlow has no such operator of complex numbers"),
+        "complex_functions": ("scaled silu sinc", "TensorFlow has no such operator of complex numbers"),
         "complex_numbers": ("from_polar is_complex mark_complex total", "ATen's entries take numbers of both kinds"),
         "dtypes": ("to_dtype", "TensorFlow's operands have one type"),
         "eigen": ("singular", "TensorFlow refuses singular vectors"),
@@ -23,7 +23,7 @@ ALONE = {
             "exponential first_on_diagonal reflected reflectors swapped_rows",
             "TensorFlow has no such operator",
         ),
-        "loops": ("loop running slice_like", "running extremes, which TensorFlow has no operator for"),
+        "loops": ("running slice_like", "running extremes, which TensorFlow has no operator for"),
         "normalization": ("affine ones_and_zeros", "layer and group norm, which TensorFlow composes"),
         "order": (
             "quantiles run_lengths runs top",
@@ -43,8 +43,9 @@ ALONE = {
             "Bytes bytes_of bytes_of_codes characters codes digits of_codes sizes",
             "PyTorch has no strings",
         ),
+        "bits": ("bitcast next_double", "PyTorch's view has an entry of its own, and nextafter in float32"),
         "complex_functions": ("inverse of_pairs", "Inv and Xdivy, which PyTorch lacks"),
-        "complex_numbers": ("paired", "parts of operands that are real to TensorFlow"),
+        "complex_numbers": ("paired quotient", "parts of operands that are real to TensorFlow, and its gradients"),
         "groups": (
             (
                 "ascending combined gathered_rows greatest numbers places ranked ranks_within row_ids splits_of "
@@ -63,12 +64,19 @@ ALONE = {
         "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
         "origins": ("behind is_successor number", "loops are read back as recurrent layers"),
         "patterns": ("pattern_of", "PyTorch has no strings"),
-        "random": ("truncated_normal", "torch truncates by clamping uniform numbers"),
+        "random": (
+            "binomial bits gamma poisson truncated truncated_normal",
+            "torch truncates by clamping uniform numbers; its other distributions have no entry",
+        ),
         "recurrence_matching": ("as_recurrence", "loops are read back as recurrent layers"),
         "reductions": ("without_nan", "ArgMax passes over NaN"),
         "strings": ("all_joined around each joined substituted without_ends words", "PyTorch has no strings"),
+        "suppression": ("Kept greedy overlap_of", "detection, which torch keeps in torchvision"),
         "special": ("digamma lgamma zeta", "rows of the elementwise table in PyTorch"),
-        "windows": ("greatest_of_windows", "MaxPool of whole numbers, which PyTorch's map has as one of floats"),
+        "windows": (
+            "greatest_and_place greatest_of_windows",
+            "MaxPool of whole numbers, which PyTorch's map has as one of floats",
+        ),
     },
 }
 

@@ -140,7 +140,9 @@ def bitcast(op: OpBuilder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     pieces = _pieces(op, words, min(before, _WORD), unit)
     n = rank(x)
     if after < before:
-        numbers = [_number_of(op, pieces[i : i + max(after // unit, 1)], dtype) for i in range(0, len(pieces), after // unit)]
+        numbers = [
+            _number_of(op, pieces[i : i + max(after // unit, 1)], dtype) for i in range(0, len(pieces), after // unit)
+        ]
         return op.Concat(*[op.Unsqueeze(item, op.axes(n)) for item in numbers], axis=n)
     if same:
         return _number_of(op, pieces, dtype)
@@ -176,11 +178,9 @@ def next_double(op: OpBuilder, x: ir.Value, towards: ir.Value) -> ir.Value:
     unit, least = 2.0**-53, 2.0**-1074
     share = unit * (1 + 4 * unit)
     size = op.Abs(x)
-    usual = op.Mul(op.Where(op.Greater(size, 2.0 * least / unit), size, op.const(1.0, _DOUBLE)), share)
-    large = op.GreaterOrEqual(size, 2.0**-1020)
-    tiny = op.Less(size, 2.0**-1021)
+    large, tiny = op.GreaterOrEqual(size, 2.0**-1019), op.Less(size, 2.0**-1021)
     up = op.Where(op.Greater(towards, x), op.const(1.0, _DOUBLE), op.const(-1.0, _DOUBLE))
-    stepped = op.Add(x, op.Mul(up, usual))
+    stepped = op.Add(x, op.Mul(up, op.Mul(size, share)))
     # Neighbours of the numbers below 2^-1021 are one least number away.
     near = op.Add(x, op.Mul(up, op.const(least, _DOUBLE)))
     scaled = op.Mul(x, 2.0**53)

@@ -71,7 +71,7 @@ def greedy(
         count: how many boxes are kept at most, an INT64 vector of one element.
         threshold: what is more similar to a kept box than this is suppressed, a scalar of the scores' type.
         least: what does not score more than this is never taken, a scalar of the scores' type.
-        sigma: where it is positive, scores are multiplied by exp(-similarity^2 / (2 sigma)) instead; a scalar of the scores' type.
+        sigma: where it is positive, scores are multiplied by exp(-similarity^2 / (2 sigma)) instead; a scalar of their type.
     """
     never = op.const(-math.inf, scores.dtype)
     start = op.Where(op.Greater(scores, least), scores, never)

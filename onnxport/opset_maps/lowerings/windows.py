@@ -162,6 +162,42 @@ def greatest_of_windows(
     Raises:
         UnsupportedOperator: the windows are dilated, or the padding depends on a dynamic size.
     """
+    parts = _places_of_windows(op, x, kernel, strides, attributes, _least(op, x))
+    return functools.reduce(lambda first, second: op.Max(first, second), parts)
+
+
+def greatest_and_place(
+    op: OpBuilder, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], attributes: Mapping[str, Any]
+) -> tuple[ir.Value, ir.Value]:
+    """That maximum, and where it stands first, counted through batch, channels and space.
+
+    Raises:
+        UnsupportedOperator: as there.
+    """
+    count = op.Squeeze(op.Reshape(op.Size(x), [1]), op.axes(0))
+    numbers = op.Reshape(op.Range(0, count, 1), op.shape(x))
+    parts = _places_of_windows(op, x, kernel, strides, attributes, _least(op, x))
+    places = _places_of_windows(op, numbers, kernel, strides, attributes, op.const(-1))
+    greatest = functools.reduce(lambda first, second: op.Max(first, second), parts)
+    first = places[-1]
+    for part, number in zip(parts[::-1], places[::-1], strict=True):
+        first = op.Where(op.And(op.Equal(part, greatest), op.GreaterOrEqual(number, 0)), number, first)
+    return greatest, first
+
+
+def _least(op: OpBuilder, x: ir.Value) -> ir.Value:
+    return op.const(int(x.dtype.min) if x.dtype is not None else 0, x.dtype)
+
+
+def _places_of_windows(
+    op: OpBuilder,
+    x: ir.Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    attributes: Mapping[str, Any],
+    padding: ir.Value,
+) -> list[ir.Value]:
+    """For each place in a window, what stands there in all of them."""
     count = len(kernel)
     pads = attributes.get("pads")
     if any(step != 1 for step in attributes.get("dilations", ()) or ()) or attributes.get("auto_pad", "NOTSET") not in (
@@ -170,12 +206,11 @@ def greatest_of_windows(
     ):
         raise UnsupportedOperator("the maximum of dilated windows, or padded ones of a dynamic size, of whole numbers")
     if pads is not None and any(pads):
-        least = op.const(int(x.dtype.min) if x.dtype is not None else 0, x.dtype)
-        x = op.Pad(x, op.const([0, 0, *pads[:count], 0, 0, *pads[count:]]), least)
+        x = op.Pad(x, op.const([0, 0, *pads[:count], 0, 0, *pads[count:]]), padding)
     axes = op.const(list(range(2, count + 2)))
     parts: list[ir.Value] = []
     sizes = op.Slice(op.shape(x), [2], [count + 2], [0])
     for start in itertools.product(*(range(length) for length in kernel)):
         behind = op.const([length - 1 - begin for length, begin in zip(kernel, start, strict=True)])
         parts.append(op.Slice(x, op.const(list(start)), op.Sub(sizes, behind), axes, op.const(list(strides))))
-    return functools.reduce(lambda first, second: op.Max(first, second), parts)
+    return parts

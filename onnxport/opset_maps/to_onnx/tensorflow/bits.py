@@ -47,7 +47,7 @@ def _to(dtype: Any, *before: Any) -> Callable[[Any], Any]:
         case(_to(tf.float64), f32(3, 4, 2)),
         case(_to(tf.float32), np.arange(24, dtype=np.uint8).reshape(2, 3, 4)),
         case(_to(tf.int64), np.arange(-8, 8, dtype=np.int8).reshape(2, 8)),
-        case(_to(tf.int16), np.float16([0.0, -0.0, 1.5, -65504, 6e-8, np.inf, -np.inf])),
+        case(_to(tf.int16), np.array([0.0, -0.0, 1.5, -65504, 6e-8, np.inf, -np.inf], np.float16)),
         case(_to(tf.float16), np.arange(-300, 30000, 777, dtype=np.int16)),
         case(_to(tf.int16), _SINGLE.astype(tf.bfloat16.as_numpy_dtype)),
     ],

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
+import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings.axes import permuted
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
@@ -47,6 +48,8 @@ def _depthwise_weight(op: OpBuilder, filter: ir.Value, sizes: Sequence[int]) -> 
 def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, groups: int) -> ir.Value:
     """ONNX Conv with a weight in its own order."""
     x = channels_first(op, x, windows.data_format)
+    if x.dtype is not None and x.dtype.is_integer():
+        return channels_as(op, _whole_numbers(op, x, weight, windows, groups), windows.data_format)
     y = op.Conv(
         x,
         weight,
@@ -59,6 +62,40 @@ def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, g
     return channels_as(op, y, windows.data_format)
 
 
+def _whole_numbers(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, groups: int) -> ir.Value:
+    """The convolution of whole numbers, which ONNX has none of: for each place of the kernel a product of matrices.
+
+    Raises:
+        UnsupportedOperator: the images' size is dynamic.
+    """
+    count = len(windows.kernel)
+    pads = windows.pads(x)
+    sizes = static_sizes(list(x.shape)[2:]) if x.shape is not None else None
+    channels = weight.shape[0] if weight.shape is not None else None
+    if sizes is None or not isinstance(channels, int):
+        raise UnsupportedOperator("a convolution of whole numbers over images of a dynamic size")
+    borders = pads.get("pads", [0] * 2 * count)
+    padded = op.Pad(x, op.const([0, 0, *borders[:count], 0, 0, *borders[count:]])) if any(borders) else x
+    spans = [(k - 1) * d + 1 for k, d in zip(windows.kernel, windows.dilations, strict=True)]
+    counts = [(n + borders[i] + borders[count + i] - spans[i]) // windows.strides[i] + 1 for i, n in enumerate(sizes)]
+    # [batch, space, groups, 1, channels of a group] by [groups, channels of a group, results of a group].
+    kernel = op.Transpose(weight, perm=[*range(2, count + 2), 1, 0])
+    total: ir.Value | None = None
+    for place in np.ndindex(*windows.kernel):
+        first = [i * d for i, d in zip(place, windows.dilations, strict=True)]
+        last = [f + (n - 1) * s + 1 for f, n, s in zip(first, counts, windows.strides, strict=True)]
+        seen = op.Slice(padded, first, last, list(range(2, count + 2)), windows.strides)
+        seen = op.Transpose(seen, perm=[0, *range(2, count + 2), 1])
+        factor = kernel
+        for i in place:
+            factor = op.Gather(factor, i, axis=0)
+        factor = op.Transpose(op.Reshape(factor, [0, groups, channels // groups]), perm=[1, 0, 2])
+        product = op.MatMul(op.Reshape(seen, [*[0] * (count + 1), groups, 1, -1]), factor)
+        total = product if total is None else op.Add(total, product)
+    result = op.Reshape(total, [*[0] * (count + 1), channels])
+    return op.Transpose(result, perm=[0, count + 1, *range(1, count + 1)])
+
+
 @tensorflow.lower(
     "Conv Conv2D Conv3D",
     cases=[
@@ -67,6 +104,16 @@ def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, g
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME", dilations=2), f32(2, 6, 7, 3), f32(3, 3, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 2, [[0, 0], [1, 2], [0, 3], [0, 0]]), f32(2, 6, 7, 3), f32(3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME"), f32(2, 6, 7, 4), f32(3, 2, 2, 6), name="groups"),
+        case(
+            lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, strides=[1, 2, 1, 1], padding="SAME"),
+            i32(2, 6, 7, 3),
+            i32(3, 2, 3, 4),
+        ),
+        case(
+            lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, strides=[1, 1, 1, 1], padding="VALID"),
+            i32(2, 5, 4, 4, low=-(2**30), high=2**30),
+            i32(3, 2, 4, 6),
+        ),
         case(lambda x, w: tf.nn.conv3d(x, w, [1, 1, 2, 1, 1], "SAME"), f32(2, 4, 5, 6, 3), f32(2, 3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv3d(x, w, [1, 1, 1, 1, 1], "VALID"), f32(2, 4, 5, 6, 3), f32(2, 3, 2, 3, 4)),
         case(

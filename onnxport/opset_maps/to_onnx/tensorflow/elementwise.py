@@ -13,7 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import expm1, log1p
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
-from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings import arithmetic, trigonometry
 from onnxport.opset_maps.lowerings.arithmetic import trunc
 from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.lowerings.reductions import is_floating
@@ -53,10 +53,14 @@ def relu(op: OpBuilder, features: ir.Value) -> ir.Value:
         case(lambda x, y: tf.pow(x, y), f32(2, 3, low=0.2), f32(3)),
         case(lambda x: (x**0.5, x**-0.5), f32(2, 3, low=0.2)),
         case(lambda x: x**5, i64(2, 3)),
+        case(lambda x, y: tf.pow(tf.cast(x, tf.int8), tf.cast(y, tf.int8)), i32(2, 9), i32(9, low=0, high=12)),
+        case(lambda x, y: tf.pow(tf.cast(x, tf.int16), tf.cast(y, tf.int16)), i32(2, 9), i32(9, low=0, high=12)),
     ],
 )
 def pow_(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does."""
+    """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does; narrow integers by squaring."""
+    if x.dtype in (ir.DataType.INT8, ir.DataType.INT16):
+        return op.cast(arithmetic.integer_power(op, x, y, x.dtype.bitwidth - 1), x.dtype)
     power = op.constant(y)
     if power is None or power.size != 1 or abs(float(power.ravel()[0])) != 0.5:
         return op.Pow(x, y)

@@ -147,8 +147,8 @@ def projective_transform(
     down, across = op.Add(down, every), op.Add(across, every)
     fill = op.const(0.0) if fill_value is None else fill_value
     if interpolation == "NEAREST":  # C++'s round: halves away from zero
-        places = (op.cast(_rounded(op, item), _INT64) for item in (down, across))
-        result = _pixels(op, images, *places, op.cast_like(fill, images))
+        row, column = (op.cast(_rounded(op, item), _INT64) for item in (down, across))
+        result = _pixels(op, images, row, column, op.cast_like(fill, images))
         outside = op.cast_like(fill, images)
     else:
         result, outside = _between(op, op.cast(images, _FLOAT), down, across, fill), fill

@@ -14,7 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32, i64
 from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.reductions import is_floating, without_nan
-from onnxport.opset_maps.lowerings.windows import greatest_of_windows
+from onnxport.opset_maps.lowerings.windows import greatest_and_place, greatest_of_windows
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     channels_as,
@@ -25,6 +25,9 @@ from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     static_sizes,
 )
 from onnxport.opset_maps.to_onnx.tensorflow.windows import Layout, windows_of
+
+# Whole numbers that ONNX MaxPool does not take.
+_WHOLE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16)
 
 
 def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layout: Layout) -> ir.Value:
@@ -37,7 +40,7 @@ def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layou
     x = channels_first(op, x, data_format)
     windows = windows_of(spatial(ksize, data_format), layout)
     pads = windows.pads(x)
-    if operator == "MaxPool" and x.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
+    if operator == "MaxPool" and x.dtype in _WHOLE:
         return channels_as(op, greatest_of_windows(op, x, windows.kernel, windows.strides, pads), data_format)
     if operator == "MaxPool":
         x = without_nan(op, x)  # TensorFlow's kernels pass over NaN and begin with the type's least number
@@ -111,7 +114,11 @@ def _with_argmax(padding: str, include_batch: bool) -> Callable[[Any], Any]:
 
 @tensorflow.lower(
     "MaxPoolWithArgmax",
-    cases=[case(_with_argmax(padding, flag), _IMAGES) for padding in ("VALID", "SAME") for flag in (False, True)],
+    cases=[
+        *(case(_with_argmax(padding, flag), _IMAGES) for padding in ("VALID", "SAME") for flag in (False, True)),
+        case(_with_argmax("SAME", True), i32(2, 7, 6, 3)),
+        case(_with_argmax("VALID", False), i64(2, 7, 6, 3)),
+    ],
 )
 def max_pool_with_argmax(
     op: OpBuilder,
@@ -128,9 +135,13 @@ def max_pool_with_argmax(
     windows = windows_of(spatial(ksize, "NHWC"), {"strides": strides, "padding": padding})
     if any(item != 1 for item in (ksize[0], strides[0], ksize[-1], strides[-1])):
         raise UnsupportedOperator(f"pooling over batch or channels (ksize={list(ksize)}) has no ONNX form")
-    y, places = op.MaxPool(
-        without_nan(op, x), outputs=2, kernel_shape=windows.kernel, strides=windows.strides, **windows.pads(x)
-    )
+    pads = windows.pads(x)
+    if x.dtype in _WHOLE:
+        y, places = greatest_and_place(op, x, windows.kernel, windows.strides, pads)
+    else:
+        y, places = op.MaxPool(
+            without_nan(op, x), outputs=2, kernel_shape=windows.kernel, strides=windows.strides, **pads
+        )
     image, channels = op.Mul(size(op, x, 2), size(op, x, 3)), size(op, x, 1)
     pixel, plane = op.Mod(places, image), op.Div(places, image)
     if include_batch_in_index:

@@ -17,10 +17,10 @@ from onnxport.opset_maps.maps import tensorflow
 _FLOAT = ir.DataType.FLOAT
 
 
-def _fake_quantised(
-    op: OpBuilder, x: ir.Value, low: ir.Value, high: ir.Value, num_bits: int, narrow_range: bool
-) -> ir.Value:
-    """TensorFlow's nudged range: it holds zero as one of its steps (fake_quant_ops_functor.h)."""
+def nudged(
+    op: OpBuilder, low: ir.Value, high: ir.Value, num_bits: int, narrow_range: bool
+) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
+    """The ends of TensorFlow's range, with zero as one of its steps (fake_quant_ops_functor.h), a step, and its inverse."""
     least, most = float(narrow_range), float(2**num_bits - 1)
     step = op.Div(op.Sub(high, low), most - least)
     inverse = op.Div(most - least, op.Sub(high, low))
@@ -30,7 +30,13 @@ def _fake_quantised(
         op.const(least, _FLOAT),
         op.Where(op.Greater(start, most), op.const(most, _FLOAT), op.Floor(op.Add(start, 0.5))),
     )
-    bottom, top = op.Mul(op.Sub(least, zero), step), op.Mul(op.Sub(most, zero), step)
+    return op.Mul(op.Sub(least, zero), step), op.Mul(op.Sub(most, zero), step), step, inverse
+
+
+def _fake_quantised(
+    op: OpBuilder, x: ir.Value, low: ir.Value, high: ir.Value, num_bits: int, narrow_range: bool
+) -> ir.Value:
+    bottom, top, step, inverse = nudged(op, low, high, num_bits, narrow_range)
     inside = op.node("Max", op.node("Min", x, top), bottom)
     steps = op.Floor(op.Add(op.Mul(op.Sub(inside, bottom), inverse), 0.5))
     result = op.Add(op.Mul(steps, step), bottom)

@@ -143,3 +143,136 @@ def algorithm(op: OpBuilder) -> ir.Value:
 def key_counter_and_algorithm(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Zeros, as of both."""
     return *key_and_counter(op, seed), algorithm(op)
+
+
+# -- distributions with parameters -------------------------------------------------------------------------------------
+
+
+def _before(op: OpBuilder, shape: ir.Value, parameter: ir.Value) -> ir.Value:
+    """A parameter repeated, its own axes behind those of `shape`."""
+    return op.Expand(parameter, op.Concat(int64(op, shape), op.shape(parameter), axis=0))
+
+
+def _as_result(op: OpBuilder, x: ir.Value) -> ir.Value:
+    return op.cast(x, op.result.dtype or ir.DataType.FLOAT)
+
+
+def _positive(x: Any) -> Any:
+    """What is known of positive numbers whatever they are."""
+    return tf.cast(x > 0, tf.float32)
+
+
+@tensorflow.lower(
+    "RandomGamma", cases=[case(lambda x: _positive(tf.random.gamma([3, 2], x)), f32(4, low=0.5, high=4.0))]
+)
+def random_gamma(op: OpBuilder, shape: ir.Value, alpha: ir.Value, **_: Any) -> ir.Value:
+    """Numbers of gamma distributions."""
+    return _as_result(op, random.gamma(op, _before(op, shape, alpha)))
+
+
+@tensorflow.lower(
+    "StatelessRandomGammaV2 StatelessRandomGammaV3",
+    cases=[
+        case(lambda x: _positive(tf.random.stateless_gamma([3, 4], _SEED, x)), f32(4, low=0.5, high=4.0)),
+        case(lambda x: tf.random.stateless_gamma([3, 1], _SEED, x * 1e12) / 1e12 // 0.5, f32(1, low=0.9, high=0.98)),
+    ],
+)
+def stateless_gamma(op: OpBuilder, shape: ir.Value, *operands: ir.Value, **_: Any) -> ir.Value:
+    """Numbers of gamma distributions, whose shapes are the last operand."""
+    return _as_result(op, random.gamma(op, op.Expand(operands[-1], int64(op, shape))))
+
+
+@tensorflow.lower(
+    "RandomPoisson RandomPoissonV2",
+    cases=[case(lambda x: tf.random.poisson([3, 2], x * 0.0) + tf.round(x), f32(4))],
+)
+def random_poisson(op: OpBuilder, shape: ir.Value, rate: ir.Value, **_: Any) -> ir.Value:
+    """Numbers of Poisson distributions."""
+    return _as_result(op, random.poisson(op, _before(op, shape, rate)))
+
+
+@tensorflow.lower(
+    "StatelessRandomPoisson",
+    cases=[case(lambda x: tf.random.stateless_poisson([3, 4], _SEED, x * 1e8) // 50000000, f32(4, low=0.6, high=0.9))],
+)
+def stateless_poisson(op: OpBuilder, shape: ir.Value, seed: ir.Value, lam: ir.Value, **_: Any) -> ir.Value:
+    """Numbers of Poisson distributions."""
+    return _as_result(op, random.poisson(op, op.Expand(lam, int64(op, shape))))
+
+
+@tensorflow.lower(
+    "StatelessRandomBinomial",
+    cases=[
+        case(lambda x: tf.random.stateless_binomial([3, 4], _SEED, [5.0, 7.0, 1.0, 3.0], tf.round(x)), f32(4, low=0)),
+        case(lambda x: tf.random.stateless_binomial([9], _SEED, 1e9, x) // 4e8, f32(1, low=0.5, high=0.7)),
+    ],
+)
+def stateless_binomial(
+    op: OpBuilder, shape: ir.Value, seed: ir.Value, counts: ir.Value, probs: ir.Value, **_: Any
+) -> ir.Value:
+    """Numbers of binomial distributions."""
+    size = int64(op, shape)
+    return _as_result(op, random.binomial(op, op.Expand(counts, size), op.Expand(probs, size)))
+
+
+def _kept_inside(x: Any) -> Any:
+    drawn = tf.random.stateless_parameterized_truncated_normal([3, 4], _SEED, x, 2.0, x + 1.0, x + 3.0)
+    return (drawn - x - 1.0) // 2.01
+
+
+@tensorflow.lower("StatelessParameterizedTruncatedNormal", cases=[case(_kept_inside, f32(4))])
+def stateless_truncated(
+    op: OpBuilder,
+    shape: ir.Value,
+    seed: ir.Value,
+    means: ir.Value,
+    stddevs: ir.Value,
+    minvals: ir.Value,
+    maxvals: ir.Value,
+    **_: Any,
+) -> ir.Value:
+    """Normal numbers between bounds."""
+    parameters = (op.cast(item, _DOUBLE) for item in (means, stddevs, minvals, maxvals))
+    return _as_result(op, random.truncated(op, int64(op, shape), *parameters))
+
+
+@tensorflow.lower(
+    "ParameterizedTruncatedNormal",
+    cases=[
+        case(
+            lambda x: (
+                tf.raw_ops.ParameterizedTruncatedNormal(
+                    shape=[4, 9], means=x, stdevs=[1.0, 2.0, 1.0, 2.0], minvals=x - 0.0, maxvals=x + 1e-6
+                )
+                // 0.5
+            ),
+            np.array([0.7, 1.2, -0.3, 5.2], np.float32),
+        )
+    ],
+)
+def parameterized_truncated(
+    op: OpBuilder,
+    shape: ir.Value,
+    means: ir.Value,
+    stdevs: ir.Value,
+    minvals: ir.Value,
+    maxvals: ir.Value,
+    **_: Any,
+) -> ir.Value:
+    """Normal numbers between bounds, which hold for a row of the result each."""
+    size = int64(op, shape)
+    ones = op.Mul(op.Slice(size, [1], [2**31 - 1], [0]), 0)
+    rows = op.Concat(op.const([-1]), op.Add(ones, 1), axis=0)
+    parameters = (op.Reshape(op.cast(item, _DOUBLE), rows) for item in (means, stdevs, minvals, maxvals))
+    return _as_result(op, random.truncated(op, size, *parameters))
+
+
+@tensorflow.lower(
+    "StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2",
+    cases=[
+        case(lambda x: tf.random.stateless_uniform([3], _SEED, None, None, tf.int64) * 0 + tf.cast(x, tf.int64), f32(3))
+    ],
+)
+def uniform_of_all(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
+    """Whole numbers of all that the type has."""
+    return random.bits(op, int64(op, shape), op.result.dtype or ir.DataType.INT32)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32, i32, i64
+from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
@@ -73,6 +73,7 @@ def expand_dims(op: OpBuilder, input: ir.Value, dim: ir.Value) -> ir.Value:
     cases=[
         case(lambda x: tf.squeeze(x, [1, -1]), f32(2, 1, 3, 1), dynamic=True),
         case(lambda x: tf.squeeze(x), f32(2, 1, 3, 1)),
+        case(lambda x: tf.linalg.norm(x, 2, axis=[-2, -1]), f32(2, 5, 3)),  # one of unknown rank
     ],
 )
 def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ()) -> ir.Value:
@@ -83,7 +84,8 @@ def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ())
     if squeeze_dims:
         return op.Squeeze(input, op.axes(*squeeze_dims))
     if input.shape is None or not input.shape.is_static():
-        raise UnsupportedOperator("Squeeze: without axes the operand's shape must be static")
+        squeezed = op.Squeeze(input)  # the axes of size 1 when the model runs, as TensorFlow takes them
+        return squeezed if wanted is None else op.typed(squeezed, shape=[None] * len(wanted))
     return op.Squeeze(input, op.axes(*(i for i, dim in enumerate(input.shape) if dim == 1)))
 
 

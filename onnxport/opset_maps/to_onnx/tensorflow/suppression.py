@@ -38,8 +38,8 @@ def _kept(
     hard = sigma is None or (softness is not None and float(softness) <= 0.0)
     if boxes.dtype != _FLOAT or not hard:
         least = op.const(-np.inf, scores.dtype) if score is None else score
-        thresholds = (op.cast_like(item, scores) for item in (iou, least))
-        return greedy(op, scores, overlap_of(op, boxes), most, *thresholds, None if hard else sigma)
+        threshold, lowest = op.cast_like(iou, scores), op.cast_like(least, scores)
+        return greedy(op, scores, overlap_of(op, boxes), most, threshold, lowest, None if hard else sigma)
     result = op.NonMaxSuppression(
         op.Unsqueeze(boxes, [0]),
         op.Unsqueeze(scores, op.axes(0, 1)),

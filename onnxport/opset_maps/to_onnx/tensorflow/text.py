@@ -106,6 +106,11 @@ def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int
         case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), i32(5, low=0, high=6), f32(5)),
         case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), i32(2, 5, low=0, high=6), f32(2, 5)),
         case(
+            lambda x: tf.raw_ops.DenseBincount(input=x, size=4, weights=tf.constant([], tf.int32)),
+            np.array(3, np.int32),
+        ),
+        case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), np.array(3, np.int32), f32()),
+        case(
             lambda x: tf.raw_ops.DenseBincount(input=x, size=4, weights=tf.constant([], tf.int32), binary_output=True),
             i32(2, 5, low=0, high=6),
         ),
@@ -115,11 +120,14 @@ def dense_bincount(
     op: OpBuilder, input: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool = False
 ) -> ir.Value:
     """How often, or with what total weight, each number below `size` stands in a row."""
+    if rank(input) == 0 and op.result.shape == ():
+        raise UnsupportedOperator("DenseBincount of a single number, of a size that is only known when the model runs")
+    if rank(input) == 0:
+        input = op.Reshape(input, [1])  # noqa: A001
+        weights = op.Reshape(weights, [-1])
     classes = op.Range(0, op.Reshape(int64(op, size), []), 1)
     hit = op.cast(op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes), op.result.dtype)
     axis = rank(input) - 1
-    if axis < 0:
-        raise UnsupportedOperator("DenseBincount: the count of a single number")
     if binary_output:
         return op.reduce("ReduceMax", hit, [axis], keepdims=False)
     if weights.shape is None or (rank(weights) < 2 and not weights.shape.is_static()):
