@@ -5,7 +5,8 @@
 
 Each case is converted, saved, opened from its file by onnxruntime with its default optimisations, run, and compared with its
 source. ``--oldest FOLDER`` runs the files in a second onnxruntime too, the oldest one that is supported, installed there with
-``pip install --target FOLDER --no-deps onnxruntime==1.24.4``, at opsets up to 21.
+``pip install --target FOLDER --no-deps onnxruntime==1.24.4``, at opsets up to 21. A report keeps the page's rows that the results
+do not have.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -349,12 +352,33 @@ def _line(error: object) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
-    """The page: a table of figures and every exception by name."""
-    figures: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
+Row = tuple[str, str, int]  # a line of the table: the runtime, the source, the opset
+_LINE = re.compile(r"\| (?P<runtime>[\d.]+) \| (?P<source>\w+) \| (?P<opset>\d+) \|")
+_EXCEPTION = re.compile(r"- .* of (?P<source>\w+) at opset (?P<opset>\d+), onnxruntime (?P<runtime>[\d.]+): ")
+
+
+def earlier(page: str, pattern: re.Pattern[str], measured: Collection[Row]) -> Iterator[tuple[Row, str]]:
+    """The lines of the page for what the results do not measure anew."""
+    for line in page.splitlines():
+        if match := pattern.match(line):
+            row = (match["runtime"], match["source"], int(match["opset"]))
+            if row not in measured:
+                yield row, line
+
+
+def report(outcomes: Sequence[Outcome], page: str = "") -> str:
+    """The page: a table of figures and every exception by name; rows of the present `page` stay unless they are measured anew."""
+    figures: dict[Row, Counter[str]] = defaultdict(Counter)
     for item in outcomes:
         figures[item.runtime or "refused", item.framework, item.opset][item.verdict] += 1
     refused = {key[1:]: count["refused"] for key, count in figures.items() if key[0] == "refused"}
+    measured = {key: count for key, count in figures.items() if key[0] != "refused"}
+    rows = dict(earlier(page, _LINE, measured))
+    for (runtime, framework, opset), count in measured.items():
+        cells = [count["right"], count["random"], refused.get((framework, opset), 0)]
+        cells += [count[verdict] for verdict in ("not loaded", "wrong", "error")]
+        figures_of_row = " | ".join(map(str, cells))
+        rows[runtime, framework, opset] = f"| {runtime} | {framework} | {opset} | {figures_of_row} | {date.today()} |"
     lines = [
         "# Files that run",
         "",
@@ -362,34 +386,36 @@ def report(outcomes: Sequence[Outcome]) -> str:
         "onnxruntime with its default optimisations, run and compared with the source. *right*: loads and gives the source's",
         "numbers; *random*: loads and runs, its numbers are drawn; *refused*: the conversion names what the opset lacks.",
         "",
-        "onnxruntime 1.24, the oldest that is supported, is tried at opsets up to 21.",
+        f"onnxruntime {OLDEST}, the oldest that is supported, is tried at opsets up to {OLDEST_OPSET}. A row has as many",
+        "cases as the map had on its day.",
         "",
-        "| onnxruntime | source | opset | right | random | refused | not loaded | wrong | error |",
-        "|-|-|-|-|-|-|-|-|-|",
+        "| onnxruntime | source | opset | right | random | refused | not loaded | wrong | error | measured |",
+        "|-|-|-|-|-|-|-|-|-|-|",
     ]
-    for runtime, framework, opset in sorted(figures, key=lambda key: (key[0], FRAMEWORKS.index(key[1]), key[2])):
-        if runtime == "refused":
-            continue
-        count = figures[runtime, framework, opset]
-        cells = [count["right"], count["random"], refused.get((framework, opset), 0)]
-        cells += [count[verdict] for verdict in ("not loaded", "wrong", "error")]
-        lines.append(f"| {runtime} | {framework} | {opset} | " + " | ".join(map(str, cells)) + " |")
-    bad = [item for item in outcomes if item.verdict in ("not loaded", "wrong", "error")]
+    lines += [rows[key] for key in sorted(rows, key=lambda key: (key[0], FRAMEWORKS.index(key[1]), key[2]))]
     lines += ["", "## Exceptions", ""]
-    lines += [
+    exceptions = [line for _, line in earlier(page, _EXCEPTION, measured)]
+    exceptions += [
         f"- `{item.name}` of {item.framework} at opset {item.opset}, onnxruntime {item.runtime or '-'}: {item.verdict}: "
         f"{item.reason}"
-        for item in bad
-    ] or ["None."]
-    written = Counter(_kind(note) for item in outcomes if item.runtime != OLDEST for note in item.notes)
-    lines += ["", "## What was written for onnxruntime", "", "| cases | what |", "|-|-|"]
-    lines += [f"| {count} | {note} |" for note, count in written.most_common()]
-    return "\n".join(lines) + "\n"
+        for item in outcomes
+        if item.verdict in ("not loaded", "wrong", "error")
+    ]
+    lines += exceptions or ["None."]
+    return "\n".join([*lines, "", *_written(outcomes, page)]) + "\n"
+
+
+def _written(outcomes: Sequence[Outcome], page: str) -> list[str]:
+    """What was written for onnxruntime, by a run over every source and opset; that of the present page where this one is not."""
+    title = "## What was written for onnxruntime"
+    tried = {(item.framework, item.opset) for item in outcomes}
+    if title in page and not tried >= {(source, opset) for source in FRAMEWORKS for opset in OPSETS}:
+        return page[page.index(title) :].rstrip("\n").split("\n")
+    counts = Counter(_kind(note) for item in outcomes if item.runtime != OLDEST for note in item.notes)
+    return [title, "", "| cases | what |", "|-|-|", *(f"| {count} | {note} |" for note, count in counts.most_common())]
 
 
 def _kind(note: str) -> str:
-    import re
-
     return re.sub(r" x\d+", "", note.removeprefix("for onnxruntime: "))
 
 
@@ -404,7 +430,8 @@ def main() -> None:
     if arguments.report is not None:
         lines = arguments.results.read_text().splitlines()
         kept = {(o.framework, o.opset, o.name, o.runtime): o for o in (Outcome(**json.loads(line)) for line in lines)}
-        arguments.report.write_text(report(list(kept.values())))
+        page = arguments.report.read_text() if arguments.report.exists() else ""
+        arguments.report.write_text(report(list(kept.values()), page))
         return
     warnings.simplefilter("ignore")
     arguments.results.parent.mkdir(parents=True, exist_ok=True)

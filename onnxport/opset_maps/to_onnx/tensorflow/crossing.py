@@ -126,14 +126,10 @@ def _with_sparse(use: Callable[..., Any], *inputs: Any) -> Case:
     return case(run, *inputs, min_opset=20)
 
 
-def _columns_of(
-    op: OpBuilder,
-    indices: list[ir.Value],
-    values: list[ir.Value],
-    shapes: list[ir.Value],
-    dense_inputs: list[ir.Value],
-) -> list[Column]:
-    sparse = [_sparse(op, *item) for item in zip(indices, values, shapes, strict=True)]
+def _columns_of(op: OpBuilder, *operands: list[ir.Value]) -> list[Column]:
+    """Of the indices, values and shapes of sparse operands, and of dense ones."""
+    *components, dense_inputs = operands
+    sparse = [_sparse(op, *item) for item in zip(*components, strict=True)]
     return [*sparse, *(_dense(op, item) for item in dense_inputs)]
 
 
@@ -148,11 +144,7 @@ def _columns_of(
 )
 def sparse_cross(
     op: OpBuilder,
-    indices: list[ir.Value],
-    values: list[ir.Value],
-    shapes: list[ir.Value],
-    dense_inputs: list[ir.Value],
-    *,
+    *operands: list[ir.Value],
     hashed_output: bool,
     num_buckets: int,
     hash_key: int,
@@ -160,7 +152,7 @@ def sparse_cross(
     internal_type: ir.DataType,
 ) -> Sequence[ir.Value]:
     """Combinations as strings, or as the fingerprint of their values' fingerprints modulo the buckets."""
-    columns = _columns_of(op, indices, values, shapes, dense_inputs)
+    columns = _columns_of(op, *operands)
     if not hashed_output:
         return _as_sparse(op, *_crossed(op, columns, _by_text("_X_")))
     columns = _hashed(op, columns)
@@ -175,19 +167,13 @@ def sparse_cross(
         _with_sparse(lambda x: tf.sparse.cross(x, separator="-"), _FIRST, i64(3)),
     ],
 )
-def sparse_cross_text(
-    op: OpBuilder,
-    indices: list[ir.Value],
-    values: list[ir.Value],
-    shapes: list[ir.Value],
-    dense_inputs: list[ir.Value],
-    sep: ir.Value,
-) -> Sequence[ir.Value]:
+def sparse_cross_text(op: OpBuilder, *operands: Any) -> Sequence[ir.Value]:
     """Combinations as strings, with a separator."""
+    *components, sep = operands
     known = op.constant(sep)
     if known is None:
         raise UnsupportedOperator("SparseCrossV2: the separator is computed when the model runs")
-    columns = _columns_of(op, indices, values, shapes, dense_inputs)
+    columns = _columns_of(op, *components)
     return _as_sparse(op, *_crossed(op, columns, _by_text(str(known.reshape(())))))
 
 
@@ -199,22 +185,14 @@ def _cross_v2(x: Any, y: Any) -> Any:
 
 
 @tensorflow.lower("SparseCrossHashed", min_opset=20, cases=[case(_cross_v2, _FIRST, i64(3, 1))])
-def sparse_cross_hashed(
-    op: OpBuilder,
-    indices: list[ir.Value],
-    values: list[ir.Value],
-    shapes: list[ir.Value],
-    dense_inputs: list[ir.Value],
-    num_buckets: ir.Value,
-    strong_hash: ir.Value,
-    salt: ir.Value,
-) -> Sequence[ir.Value]:
+def sparse_cross_hashed(op: OpBuilder, *operands: Any) -> Sequence[ir.Value]:
     """Combinations as the fingerprint of their values' fingerprints modulo the buckets."""
+    *components, num_buckets, strong_hash, _ = operands  # the last is the salt, of a strong hash
     strong = op.constant(strong_hash)
     if strong is None or strong.any():
         raise UnsupportedOperator("SparseCrossHashed: strong_hash=True has no entry")
     buckets = static_int(op, num_buckets, "SparseCrossHashed: the number of buckets")
-    columns = _hashed(op, _columns_of(op, indices, values, shapes, dense_inputs))
+    columns = _hashed(op, _columns_of(op, *components))
     return _as_sparse(op, *_crossed(op, columns, _by_hash(buckets, None)))
 
 
