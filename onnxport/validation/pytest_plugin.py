@@ -61,14 +61,17 @@ def assert_converts() -> AssertConverts:
         for index, target in enumerate([to] if isinstance(to, str) else to):
             # A later step runs on inputs drawn from the ONNX graph's signature, the given ones being the first framework's.
             given = {"inputs": inputs, **options} if index == 0 else {}
+            failure = ""
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore" if allow_unproved else "error", onnxport.UnprovedWarning)
                     result = onnxport.convert(result, to=target, **given)
             except onnxport.UnprovedWarning as error:
-                pytest.fail(f"{type(model).__name__} to {target}: {error}", pytrace=False)
+                failure = f"{type(model).__name__} to {target}: {error}"
             except onnxport.OnnxportError as error:
-                pytest.fail(f"{type(model).__name__} does not convert to {target}: {error}", pytrace=False)
+                failure = f"{type(model).__name__} does not convert to {target}: {error}"
+            if failure:  # failed outside of the handler, pytest would print both errors
+                pytest.fail(failure, pytrace=False)
         return result
 
     return check
