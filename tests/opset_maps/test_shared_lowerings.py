@@ -53,6 +53,7 @@ ALONE = {
             ),
             "ragged and sparse tensors, which PyTorch's map has not",
         ),
+        "ctc_beam": ("beams", "PyTorch has no such operator"),
         "cutting": ("Cells blank encoded", "PyTorch has no strings"),
         "hashes": (
             "fingerprint joined murmur64 remainder shifted signed siphash",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64, i32
 from onnxport.opset_maps.lowerings import ctc, trigonometry
+from onnxport.opset_maps.lowerings.ctc_beam import beams
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
@@ -183,3 +184,55 @@ def ctc_loss(
     logarithms = trigonometry.log_softmax(op, inputs, -1)
     losses = ctc.losses(op, logarithms, labels, int64(op, sequence_length), lengths, classes - 1)
     return op.cast_like(losses, inputs), None
+
+
+# A beam falls out of the best two before its parent grows.
+_OUTRUN = np.random.default_rng(59).normal(size=(7, 2, 3)).astype(np.float32)
+
+
+def _beams(paths: int, merge: bool = False, width: int = 5) -> Callable[[tf.Tensor], list[tf.Tensor]]:
+    def run(x: tf.Tensor) -> list[tf.Tensor]:
+        result = tf.raw_ops.CTCBeamSearchDecoder(
+            inputs=x, sequence_length=_LENGTHS, beam_width=width, top_paths=paths, merge_repeated=merge
+        )
+        return list(tf.nest.flatten(result))
+
+    return run
+
+
+@tensorflow.lower(
+    "CTCBeamSearchDecoder",
+    cases=[
+        case(_beams(1), f32(7, 2, 4)),
+        case(_beams(3), f32(7, 2, 4)),
+        case(_beams(2, True), f32(7, 2, 3)),
+        case(_beams(1, width=2), _OUTRUN),
+        case(lambda x: _flat(tf.nn.ctc_beam_search_decoder(x, [9], beam_width=30)), f32(9, 1, 5)),
+    ],
+)
+def ctc_beam_search_decoder(
+    op: OpBuilder,
+    inputs: ir.Value,
+    sequence_length: ir.Value,
+    *,
+    beam_width: int,
+    top_paths: int,
+    merge_repeated: bool = True,
+) -> Sequence[ir.Value]:
+    """The best prefixes: indices of each path, then values, then shapes of sparse tensors; logarithms of their probabilities."""
+    labels, total = beams(op, inputs, int64(op, sequence_length), beam_width, top_paths)
+    indices, values, shapes = [], [], []
+    for path in range(top_paths):
+        label = op.Gather(labels, np.int64(path), axis=1)
+        keep = op.GreaterOrEqual(label, 0)
+        if merge_repeated:
+            before = op.Slice(op.Pad(label, [0, 1, 0, 0], np.int64(-1)), [0], [-1], [1])
+            keep = op.And(keep, op.Not(op.Equal(label, before)))
+        pairs = op.Transpose(op.NonZero(keep), perm=[1, 0])
+        counts = op.cast(keep, _INT64)
+        place = op.GatherND(op.Sub(op.CumSum(counts, op.const(1)), 1), pairs)
+        indices.append(op.Concat(op.Slice(pairs, [0], [1], [1]), op.Unsqueeze(place, [1]), axis=1))
+        values.append(op.GatherND(label, pairs))
+        longest = op.reduce("ReduceMax", op.reduce("ReduceSum", counts, [1], keepdims=False), [0], keepdims=True)
+        shapes.append(op.Concat(op.dim(inputs, 1), longest, axis=0))
+    return [*indices, *values, *shapes, op.cast_like(total, inputs)]
