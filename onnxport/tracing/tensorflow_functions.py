@@ -83,6 +83,8 @@ def of_concrete(
 
 
 def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequence[Any]) -> list[str]:
+    if function.structured_input_signature is None:  # a part of a graph, as `prune` gives one
+        return unique([_placeholder_name(tensor) for tensor in tensors])
     args, kwargs = function.structured_input_signature
     parameters = list(function.function_type.parameters)
     roots = list(zip(positional(parameters, len(args)), args, strict=True))

@@ -36,3 +36,36 @@ def test_integers_are_hashed_without_strings():
     assert not any(node.domain for node in model.model.graph.all_nodes())
     extremes = np.array([-(2**63), 2**63 - 1, 0, -1, 10**18, 10**18 - 1])
     assert np.array_equal(model(extremes), tf.strings.to_hash_bucket_fast(tf.as_string(extremes), 99))
+
+
+def test_what_stands_before_the_model_is_refused_with_the_way_out():
+    def served(x):
+        return tf.io.parse_example(x, {"a": tf.io.FixedLenFeature([2], tf.float32)})["a"], tf.io.decode_png(x[0])
+
+    with pytest.raises(UnsupportedOperator) as refused:
+        onnxport.convert(served, inputs=(WORDS,), validate=False)
+    reasons = {item.op: item.reason for item in refused.value.operators}
+    assert "convert a function of the parsed features" in reasons["ParseExampleV2"]
+    assert "convert a function of the decoded picture" in reasons["DecodePng"]
+
+
+def test_a_pruned_graph_of_tensorflow_1_converts_from_the_parsed_features_on(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        records = v1.placeholder(tf.string, [None], name="records")
+        parsed = tf.io.parse_example(records, {"a": tf.io.FixedLenFeature([2], tf.float32)})["a"]
+        y = tf.multiply(parsed, 3.0, name="y")
+        v1.saved_model.simple_save(session, str(tmp_path / "m"), {"records": records}, {"y": y})
+    part = tf.saved_model.load(str(tmp_path / "m")).prune(parsed.name, y.name)
+    assert onnxport.convert(part, inputs=(np.ones((3, 2), np.float32),)).report.verdict == "passed"
+
+
+def test_sparse_and_nested_inputs_of_a_signature_are_given_as_they_are(tmp_path):
+    module = tf.Module()
+    specs = [tf.SparseTensorSpec([None, 3], tf.float32), {"w": tf.TensorSpec([3, 2])}]
+    module.f = tf.function(lambda s, d: tf.sparse.sparse_dense_matmul(s, d["w"]), input_signature=specs)
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.f)
+    rows = tf.sparse.from_dense([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+    model = onnxport.convert(str(tmp_path / "m"), inputs={"s": rows, "d": {"w": np.ones((3, 2), np.float32)}})
+    assert sorted(model.input_names) == ["d", "s", "s_1", "s_2"]
+    assert model.report.verdict == "passed"

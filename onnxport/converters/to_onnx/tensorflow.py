@@ -16,6 +16,7 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.tensorflow_arguments import call_entry
 from onnxport.converters.to_onnx.tensorflow_graphs import functions_of, ordered, skip_identities
+from onnxport.converters.to_onnx.tensorflow_refused import way_out
 from onnxport.converters.to_onnx.tensorflow_sources import Sources
 from onnxport.converters.to_onnx.tensorflow_state import State
 from onnxport.converters.to_onnx.tensorflow_v1 import ControlFlow, GraphPart, LoopFrame, branch
@@ -183,7 +184,7 @@ class _Lowering:
         self._surveyed.add(name)
         for node in ordered(self.program.function(name).outputs):
             if node.type != "Placeholder" and self._entry(node) is None:
-                self.refused.add(node.type, where=self._source(node).where)
+                self.refused.add(node.type, way_out(node.type), self._source(node).where)
             for inner in functions_of(node):
                 self._survey(inner)
 
@@ -288,7 +289,8 @@ class _Lowering:
             return [self._materialise(self.program.evaluated(node.outputs[0]), node.name)]
         entry = self._entry(node)
         if entry is None:
-            self.refused.add(node.type, "no form for complex numbers" if table.find(node.type) else "", source.where)
+            why = "no form for complex numbers" if table.find(node.type) else way_out(node.type)
+            self.refused.add(node.type, why, source.where)
             return [_REFUSED] * len(node.outputs)
         if any(item is _REFUSED for item in operands):
             for name in functions_of(node):
