@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _PARSED = (
-    "serialized records are parsed before the model: convert a function of the parsed features, with a signature of its own; of a "
+    "serialized records are parsed before the model: convert a function of the parsed features, with its own signature; of a "
     "SavedModel of TensorFlow 1 `tf.saved_model.load(path).prune(feeds, fetches)`, fed with what this operator gives"
 )
 _PICTURE = (
