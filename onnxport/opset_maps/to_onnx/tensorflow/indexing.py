@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32, i64
+from onnxport.opset_maps.lowerings import groups
 from onnxport.opset_maps.lowerings.order import distinct_by_appearance
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
@@ -330,6 +331,8 @@ def bucketize(op: OpBuilder, input: ir.Value, *, boundaries: Sequence[float]) ->
     cases=[
         case(lambda a, b: tf.raw_ops.RaggedRange(starts=a, limits=b, deltas=2), i32(5, low=-4, high=2), i32(5)),
         case(lambda a: tf.raw_ops.RaggedRange(starts=a, limits=-2, deltas=-1), i64(4)),
+        case(lambda a, b: tf.raw_ops.RaggedRange(starts=a, limits=b, deltas=0.1), f32(5), f32(5)),
+        case(lambda a: tf.raw_ops.RaggedRange(starts=a, limits=-2.0, deltas=[-0.7, 1.0, -0.3, -9.0]), f32(4)),
     ],
 )
 def ragged_range(
@@ -342,8 +345,11 @@ def ragged_range(
 ) -> Sequence[ir.Value]:
     """The bounds of the rows, and the numbers of all of them: row i goes from starts[i] to limits[i] in steps of deltas[i]."""
     dtype = starts.dtype
+    if dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        splits, values = _floating_ranges(op, starts, limits, deltas)
+        return op.cast(splits, Tsplits), values
     if dtype is None or not dtype.is_integer():
-        raise UnsupportedOperator("RaggedRange of floating-point numbers")  # TensorFlow adds one step after the other
+        raise UnsupportedOperator("RaggedRange of numbers of 16 bits")
     start, limit, step = (op.cast(item, ir.DataType.INT64) for item in (starts, limits, deltas))
     # ceil((limit - start) / step) where a division is cut towards zero
     forward = op.Sub(op.Sub(limit, start), op.Sign(step))
@@ -358,6 +364,22 @@ def ragged_range(
     first, by = (op.Gather(op.Expand(item, rows), row) for item in (start, step))
     values = op.Add(first, op.Mul(op.Sub(places, op.Gather(splits, row)), by))
     return op.cast(splits, Tsplits), op.cast(values, dtype)
+
+
+def _floating_ranges(op: OpBuilder, start: ir.Value, limit: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The bounds and numbers of ranges of floating-point numbers: one step is added after the other."""
+    span = op.Sub(limit, start)
+    backward = op.Less(op.Mul(op.Sign(span), op.Sign(step)), 0.0)
+    counts = op.cast(op.Ceil(op.Abs(op.Div(span, step))), ir.DataType.INT64)
+    lengths = op.Reshape(op.Where(backward, op.const(0), counts), [-1])
+    rows = op.shape(lengths)
+    longest = groups.greatest(op, lengths)
+    place = op.Range(0, op.Squeeze(longest, op.axes(0)), 1)
+    first, by = (op.Unsqueeze(op.Expand(item, rows), op.axes(1)) for item in (start, step))
+    values = op.CumSum(op.Where(op.Equal(place, 0), first, by), op.const(1))
+    kept = op.Less(place, op.Unsqueeze(lengths, op.axes(1)))
+    flat = op.Compress(op.Reshape(values, [-1]), op.Reshape(kept, [-1]), axis=0)
+    return groups.splits_of(op, lengths), flat
 
 
 @tensorflow.lower(

@@ -14,6 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import strings
 from onnxport.opset_maps.lowerings.axes import positions
+from onnxport.opset_maps.lowerings.characters import digits
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.hashing import NUMBERS_OF
@@ -176,7 +177,15 @@ def ragged_bincount(
 
 @tensorflow.lower(
     "AsString",
-    cases=[case(lambda x: tf.strings.as_string(x), i32(2, 3)), case(lambda x: tf.strings.as_string(x), boolean(3))],
+    cases=[
+        case(lambda x: tf.strings.as_string(x), i32(2, 3)),
+        case(lambda x: tf.strings.as_string(x), boolean(3)),
+        case(lambda x: tf.strings.as_string(x, width=4), i32(2, 3, low=-99999, high=9999), min_opset=20),
+        case(
+            lambda x: tf.strings.as_string(x, width=5, fill="0"), np.array([-(2**63), -12, 0, 7, 123456]), min_opset=20
+        ),
+        case(lambda x: tf.strings.as_string(x, width=5, fill="-"), np.array([-12, 0, 123456]), min_opset=20),
+    ],
 )
 def as_string(
     op: OpBuilder,
@@ -191,12 +200,33 @@ def as_string(
     """ONNX Cast of integers, the words of booleans; the spelling of other numbers differs."""
     if input.dtype == ir.DataType.BOOL and width < 0:
         return op.Where(input, *(op.const(np.array(word, object)) for word in ("true", "false")))
-    if input.dtype is None or not input.dtype.is_integer() or width >= 0 or precision >= 0:
-        raise UnsupportedOperator("AsString: only integers without width or precision have an ONNX form")
+    if input.dtype is None or not input.dtype.is_integer() or precision >= 0 or fill == "+":
+        raise UnsupportedOperator("AsString: only integers, without signs of positive ones, have an ONNX form")
     result = op.Cast(input, to=ir.DataType.STRING)
+    if width > 1 and (input.dtype == ir.DataType.UINT64 or width > 20):
+        raise UnsupportedOperator("AsString: a width above 20, or of numbers of UINT64, has no entry")
+    if width > 1:
+        return _filled(op, int64(op, input), result, width, fill or " ")
     if input.dtype != ir.DataType.UINT64:
         NUMBERS_OF.set(result, input)
     return result
+
+
+def _filled(op: OpBuilder, x: ir.Value, text: ir.Value, width: int, fill: str) -> ir.Value:
+    """Integers and their decimals at a width: blanks before or (`fill` "-") behind them, or zeros behind the sign."""
+    length = op.Reshape(digits(op, op.Reshape(x, [-1])).lengths, op.shape(x))
+    count = op.Max(op.Sub(width, length), 0)
+    character = "0" if fill == "0" else " "
+    filling = op.Gather(op.const(np.array([character * number for number in range(width + 1)], object)), count)
+    if fill == "-":
+        return op.StringConcat(text, filling)
+    if fill == "0":
+        negative = op.Less(x, 0)
+        long = op.Equal(count, 0)  # the least number of all, which has no positive one, is such
+        signs = op.Where(negative, op.const(np.array("-", object)), op.const(np.array("", object)))
+        filled = op.StringConcat(op.StringConcat(signs, filling), op.Cast(op.Abs(x), to=ir.DataType.STRING))
+        return op.Where(long, text, filled)
+    return op.StringConcat(filling, text)
 
 
 @tensorflow.lower("StringToNumber", cases=[case(lambda x: tf.strings.to_number(x), np.array(["1.5", "-2e3"], object))])
