@@ -27,7 +27,7 @@ from scripts.conformance.workers import first_line
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SECONDS = 400
-VERDICTS = ("agrees", "fixed batch", "wrong", "defect", "refused", "untraceable", "unproved", "timeout", "not in eager")
+VERDICTS = ("agrees", "frozen", "fixed batch", "wrong", "defect", "refused", "untraceable", "unproved", "timeout", "not in eager")
 Finding = tuple[str, str, str]  # what was converted, its verdict and the reason
 
 
@@ -87,9 +87,19 @@ def findings(name: str) -> Iterator[Finding]:
         yield name, "not in eager", first_line(error)
         return
     verdict, reason, _ = check(ready.model, ready.inputs)
+    if verdict == "untraceable":
+        verdict, reason = _frozen(ready, reason)
     yield ready.label, verdict, reason
     if verdict == "agrees":
         yield from zoo_decoding.findings(ready.model, ready.inputs)
+
+
+def _frozen(ready: Any, reason: str) -> tuple[str, str]:
+    """Verdict and reason with the branches on values frozen, as a user may allow; those without where that is no better."""
+    verdict, other, made = check(ready.model, ready.inputs, strategy="trace")
+    if verdict != "agrees":
+        return "untraceable", reason if verdict == "untraceable" else f"{reason}; frozen: {verdict}: {other}"
+    return "frozen", "; ".join(note for note in made.report.notes if "frozen" in note)[:300]
 
 
 def timm_findings(name: str) -> Iterator[Finding]:
@@ -132,6 +142,8 @@ def report(results: dict[str, list[Any]], more: dict[str, list[Any]], path: Path
         "",
         "- *agrees*: converts with a dynamic batch, and onnxruntime gives the model's numbers at two batch sizes and more",
         "  under the budgets of `onnxport.validation`; *fixed batch*: only for the batch of the example.",
+        "- *frozen*: the model decides in Python on the value of a tensor, which torch.export refuses; it agrees so with",
+        "  `strategy=\"trace\"`, by which the user lets such branches be frozen as the example takes them.",
         "- A row is as its architecture was last run: what is mended since shows at its next run.",
         "- *not in eager*: no tiny configuration and inputs of the generic recipe run in PyTorch itself; not counted.",
         "",

@@ -42,7 +42,7 @@ _NOT_WIDTH = re.compile(
     r"kernel|window|stride|pool|block_size|grid|image|patch|_act|layers|(^|_)num_(?!filters|channels|hidden_ch)|(^|_)n_(?!embd|inner|hidden)|dropout|stage\d|"
     r"max_|position|vocab|token|ratio|scale|rate|length|buckets|levels|height|temperature|act_dim|pos_feats|in_chans"
 )
-_EXPERTS = re.compile(r"experts?$")
+_EXPERTS = re.compile(r"experts?(_num)?$")
 _TOP = re.compile(r"per_tok$|^top_?k$|moe_top_?k$|num_selected|_topk$")
 _PERIOD = re.compile(r"(pattern|interval|period|frequency|sparse_step|layer_freq|every_n\w*|interleave_\w*step)$")
 _OFFSET = re.compile(r"offset$|dense_replace$|num_dense\w*|num_hash_layers")

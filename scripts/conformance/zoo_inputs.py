@@ -92,7 +92,7 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
     mels = int(setting(config, "num_mel_bins", "feature_size", "input_dim", "n_mels", "mel_bins", otherwise=80))
     channels = int(setting(config, "num_channels", "in_channels", "in_chans", otherwise=3))
     frames = 2 * int(setting(config, "max_source_positions", otherwise=FRAMES // 2))
-    if re.fullmatch(r"(decoder_)?input_ids|input_sequences?|token_ids|\w*prompt_ids", name):
+    if re.fullmatch(r"(\w+_)?input_ids|input_sequences?|token_ids|\w*prompt_ids", name):
         length = TARGET if name.startswith("decoder") else LENGTH
         yield whole(low, high, ROWS, length)
         books = setting(config, "num_codebooks", "n_codebooks")
