@@ -14,6 +14,7 @@ from onnxport.validation.tolerance import Budget, epsilon, wide
 Verdict = Literal["pass", "fail", "unproved"]
 NO_ELEMENTS = "no elements: nothing was compared"
 RANDOM = "random: the source gives other values each time; only type and shape were compared"
+RANDOM_SHAPE = "random: the source gives another shape each time; nothing was compared"
 STOPPED = "not decided: the runs that tell what rounding costs the source were stopped; give inputs="
 DOUBTFUL = (
     "not decided: its float64 run is far from the source, and no run under one unit in the last place bears it out"

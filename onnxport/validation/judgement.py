@@ -12,7 +12,16 @@ import numpy as np
 
 from onnxport.frameworks import HUB
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, as_pairs, is_floating, judge, worst_of
+from onnxport.validation.comparison import (
+    RANDOM,
+    RANDOM_SHAPE,
+    STOPPED,
+    OutputReport,
+    as_pairs,
+    is_floating,
+    judge,
+    worst_of,
+)
 from onnxport.validation.evidence import Evidence, Pair, budget, gather, jumps, shaped_like, with_more_moves, with_twins
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
@@ -134,11 +143,24 @@ class Trial:
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
         """The report, but for values that the source draws anew each time: those are unproved."""
+        if not self.item.certain and self._is_of_random_shape(pair, report):
+            return OutputReport(pair.name, "unproved", RANDOM_SHAPE, report.dtype, report.shape)
         if self.item.certain or not self._is_random(pair, report):
             return report
         if has_certain_sets(self.parties.chances) and (reason := self._differs_over_runs(pair)):
             return OutputReport(pair.name, "fail", reason, report.dtype, report.shape)
         return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
+
+    def _is_of_random_shape(self, pair: Pair, report: OutputReport) -> bool:
+        """Whether a shape differs that the source itself does not give twice."""
+        if report.verdict != "fail" or report.figures is not None or not isinstance(pair.expected, np.ndarray):
+            return False
+        again = self._again
+        if again is None or pair.index >= len(again):
+            return False
+        return np.shape(_comparable(self.parties, replace(pair, expected=again[pair.index][1]), self.same_dtype)) != (
+            pair.expected.shape
+        )
 
     def _is_random(self, pair: Pair, report: OutputReport) -> bool:
         """Whether the source draws an output anew each time, so that agreement and difference are chance alike."""

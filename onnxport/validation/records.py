@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport
+from onnxport.validation.comparison import RANDOM, RANDOM_SHAPE, STOPPED, OutputReport
 
 Outcome = Literal["passed", "failed", "unproved"]
 
@@ -140,7 +140,7 @@ class ProofRecord:
         shown = {output.name for item in ran if item.certain for output in item.outputs if output.verdict == "pass"}
         for name, reports in seen.items():
             # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
-            random = [output for output in reports if output.reason in (RANDOM, STOPPED)]
+            random = [output for output in reports if output.reason in (RANDOM, RANDOM_SHAPE, STOPPED)]
             if name not in shown and (random or all(output.verdict == "unproved" for output in reports)):
                 missing.append((name, (random or reports)[0].reason))
         return tuple(missing)

@@ -27,7 +27,18 @@ from scripts.conformance.workers import first_line
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SECONDS = 400
-VERDICTS = ("agrees", "frozen", "fixed batch", "wrong", "defect", "refused", "untraceable", "unproved", "timeout", "not in eager")
+VERDICTS = (
+    "agrees",
+    "frozen",
+    "fixed batch",
+    "wrong",
+    "defect",
+    "refused",
+    "untraceable",
+    "unproved",
+    "timeout",
+    "not in eager",
+)
 Finding = tuple[str, str, str]  # what was converted, its verdict and the reason
 
 
@@ -143,7 +154,7 @@ def report(results: dict[str, list[Any]], more: dict[str, list[Any]], path: Path
         "- *agrees*: converts with a dynamic batch, and onnxruntime gives the model's numbers at two batch sizes and more",
         "  under the budgets of `onnxport.validation`; *fixed batch*: only for the batch of the example.",
         "- *frozen*: the model decides in Python on the value of a tensor, which torch.export refuses; it agrees so with",
-        "  `strategy=\"trace\"`, by which the user lets such branches be frozen as the example takes them.",
+        '  `strategy="trace"`, by which the user lets such branches be frozen as the example takes them.',
         "- A row is as its architecture was last run: what is mended since shows at its next run.",
         "- *not in eager*: no tiny configuration and inputs of the generic recipe run in PyTorch itself; not counted.",
         "",

@@ -43,7 +43,8 @@ _NOT_WIDTH = re.compile(
     r"max_|position|vocab|token|ratio|scale|rate|length|buckets|levels|height|temperature|act_dim|pos_feats|in_chans"
 )
 _EXPERTS = re.compile(r"experts?(_num)?$")
-_TOP = re.compile(r"per_tok$|^top_?k$|moe_top_?k$|num_selected|_topk$")
+# Of experts; a sparse attention's index_topk stays: of few keys, scores behind a ReLU are equal, and any of them may be taken.
+_TOP = re.compile(r"per_tok$|^top_?k$|moe_top_?k$|num_selected|(?<!index)_topk$")
 _PERIOD = re.compile(r"(pattern|interval|period|frequency|sparse_step|layer_freq|every_n\w*|interleave_\w*step)$")
 _OFFSET = re.compile(r"offset$|dense_replace$|num_dense\w*|num_hash_layers")
 _PLACES = re.compile(

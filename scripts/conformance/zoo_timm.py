@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-ROWS = 2
+ROWS, LARGE = 2, 15_000_000
 SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 384)
 # Words by which timm's names tell the small ones, the smallest first.
 _SMALL = (
@@ -54,9 +54,11 @@ def ready(family: str) -> tuple[str, Any, tuple[Any, ...]]:
     if not names:
         raise DoesNotRun("has no models of its own")
     name = min(names, key=_parameters)
+    # Where even the smallest is large, two of its blocks where the family counts them.
+    shallow: tuple[dict[str, Any], ...] = ({"depth": 2},) if _parameters(name) > LARGE else ()
     reason: Exception | None = None
     for size in SIZES:
-        for options in ({"img_size": size}, {}):
+        for options in (*({"img_size": size, **item} for item in (*shallow, {})), *shallow, {}):
             torch.manual_seed(0)
             try:
                 model = timm.create_model(name, pretrained=False, **options).eval()

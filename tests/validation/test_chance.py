@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import onnx.parser
 import pytest
 
@@ -44,6 +45,19 @@ def test_a_draw_by_another_probability_fails(what):
 @pytest.mark.parametrize("body", OTHERS)
 def test_a_draw_by_anything_else_is_unproved(body):
     assert onnxport.validate(model(body), model(body)).verdict == "unproved"
+
+
+def test_a_shape_that_is_drawn_is_unproved():
+    head = '<ir_version: 10, opset_import: ["" : 15]> g (float[N, 5] x) => (int64[2, M] y) '
+    body = (
+        "t = Constant <value_ints = [1, 80]> () w = Tile(x, t) r = RandomUniformLike(w) b = Less(r, w) y = NonZero(b)"
+    )
+    drawn = onnx.parser.parse_model(head + "{ " + body + " }")
+    report = onnxport.validate(drawn, drawn, inputs={"x": np.full((3, 5), 0.5, np.float32)})
+    assert report.verdict == "unproved", report
+    fixed = onnx.parser.parse_model(head + "{ b = Less(x, x) y = NonZero(b) }")
+    other = onnx.parser.parse_model(head + "{ b = Equal(x, x) y = NonZero(b) }")
+    assert onnxport.validate(fixed, other).verdict == "failed"
 
 
 @pytest.mark.pytorch
