@@ -99,7 +99,7 @@ class Shrinker:
             elif declared is None and isinstance(value, dict) and "mrope_section" in value:
                 values[item.name] = self._dictionary(value)
             elif declared is None and not (item.name.startswith("_out") and value):
-                values |= {item.name: few} if value is None and (few := self._missing(item.name)) else {}
+                values |= {item.name: few} if value is None and (few := self._missing(item.name, held)) else {}
             elif item.name.startswith("_out"):
                 places = self._backbone(item.name, value, default)
                 if places is not None:
@@ -110,8 +110,11 @@ class Shrinker:
                     values[item.name] = small
         return kind(**values)
 
-    def _missing(self, name: str) -> int | None:
+    def _missing(self, name: str, held: dict[str, Any]) -> int | None:
         """A number for a setting that a class leaves to the user."""
+        if name == "head_dim" and isinstance(held.get("hidden_size"), int):
+            heads = max(int(held.get("num_attention_heads", 1)) // self.recipe.heads, 1)
+            return held["hidden_size"] // self.recipe.widths // heads
         if re.search(r"^(num_experts_per_tok|top_k)$", name):
             return 2
         if name == "n_shared_experts":
