@@ -14,6 +14,7 @@ import numpy as np
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
 from onnxport.frameworks.keras import input_shapes, input_structure
 from onnxport.graph.names import positional
+from onnxport.tracing.keras_names import output_names, unique
 from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 from onnxport.tracing.trust.keras import check_file, check_weights
@@ -119,7 +120,6 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
-    from onnxport.tracing.tensorflow_names import unique
 
     tensors = keras.tree.flatten(structure)
     names = unique([item.name for item in tensors])
@@ -131,10 +131,7 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
 
     function = traced(tf.function(call), tuple(specs), {})
-    outputs = getattr(model, "_outputs_struct", None)
-    if isinstance(outputs, Mapping) or getattr(model, "output_names", None) is None:
-        return function, names, None
-    return function, names, unique(list(model.output_names))
+    return function, names, output_names(model)
 
 
 def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object) -> Any:

@@ -11,6 +11,8 @@ import keras
 import torch
 
 from onnxport.frameworks.keras import input_shapes, input_structure
+from onnxport.tracing.keras_names import in_order, output_names, unique
+from onnxport.tracing.pytorch_caches import Spare
 from onnxport.tracing.pytorch_modules import with_forward
 
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -62,12 +64,12 @@ def written_variables(model: Any, module: torch.nn.Module, args: Any, kwargs: Ma
 
 def _layer(model: Any) -> Module:
     def forward(*args: object, **kwargs: object) -> Any:
-        return model(*args, **{"training": False, **kwargs})
+        return in_order(model(*args, **{"training": False, **kwargs}))
 
     parameters = [
         item for name, item in inspect.signature(model.call).parameters.items() if name not in ("training", "self")
     ]
-    return Module(_plain(model, forward, inspect.Signature(parameters)), lambda inputs: inputs)
+    return Module(_plain(model, forward, inspect.Signature(parameters)), in_order)
 
 
 def _functional(model: Any, structure: object) -> Module:
@@ -75,7 +77,7 @@ def _functional(model: Any, structure: object) -> Module:
     names = [item.name for item in tensors]
 
     def forward(*flat: torch.Tensor) -> Any:
-        return model(keras.tree.pack_sequence_as(structure, list(flat)), training=False)
+        return in_order(model(keras.tree.pack_sequence_as(structure, list(flat)), training=False))
 
     def flatten(inputs: Any) -> Any:
         if isinstance(inputs, Mapping):
@@ -86,12 +88,12 @@ def _functional(model: Any, structure: object) -> Module:
 
     arguments = [f"x{i}" for i in range(len(names))]
     signature = inspect.Signature([inspect.Parameter(name, _POSITIONAL) for name in arguments])
-    known = getattr(model, "output_names", None)  # a sequential model has none
-    outputs = None if known is None or isinstance(model._outputs_struct, Mapping) else _unique(known)
     shapes = input_shapes(model, tensors)
     dims = {
         argument: {
-            axis: "batch" if not axis else f"{name}_dim_{axis}" for axis, size in enumerate(shape) if size is None
+            axis: "batch" if not axis else Spare(f"{name}_dim_{axis}")
+            for axis, size in enumerate(shape)
+            if size is None
         }
         for argument, name, shape in zip(arguments, names, shapes, strict=True)
     }
@@ -99,8 +101,8 @@ def _functional(model: Any, structure: object) -> Module:
     return Module(
         _plain(model, forward, signature),
         flatten,
-        _unique(names),
-        outputs,
+        unique(names),
+        output_names(model),
         tuple(_example(shape, item.dtype) for shape, item in zip(shapes, tensors, strict=True)),
         dims if open_beside_batch else None,
     )
@@ -110,13 +112,3 @@ def _example(sizes: Sequence[int | None], dtype: str) -> torch.Tensor:
     """Zeros of the input's type; open dimensions of different sizes."""
     shape = [2 + axis if size is None else size for axis, size in enumerate(sizes)]
     return torch.zeros(shape, dtype=getattr(torch, dtype))
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    result: list[str] = []
-    for name in names:
-        number, free = 1, name
-        while free in result:
-            free, number = f"{name}_{number}", number + 1
-        result.append(free)
-    return result

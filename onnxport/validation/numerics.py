@@ -21,7 +21,8 @@ class Numerics:
     """Facts about the arithmetic of a source; a converted model is never asked for its own."""
 
     length: int = 1  # K, the longest sum of products; 1 where there is none
-    # The epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere; else
+    # The epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere, or a
+    # narrower one that numbers are cast to; else
     # None.
     coarse: float | None = None
     trees: bool = False  # it holds tree ensembles, so that its results jump
@@ -41,8 +42,16 @@ def of_model(model: ir.Model) -> Numerics:
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 coarse.add(epsilon(value.dtype.numpy()))
+        if _narrows(node):
+            coarse.add(2.0**-23)
     names = frozenset(value.name or "" for value in random_outputs(model))
     return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
+
+
+def _narrows(node: ir.Node) -> bool:
+    """Whether a node casts float64 to float32."""
+    source = node.inputs[0] if node.op_type == "Cast" else None
+    return source is not None and source.dtype == ir.DataType.DOUBLE and node.outputs[0].dtype == ir.DataType.FLOAT
 
 
 def random_outputs(model: ir.Model) -> list[ir.Value]:

@@ -203,7 +203,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     every = cases()
     if options.work is not None:
-        workers.work(options.work, lambda name: [("", *check(every[name]))])
+        from onnxport.converters.to_onnx.keras_elsewhere import processes_kept
+
+        with processes_kept():
+            workers.work(options.work, lambda name: [("", *check(every[name]))])
         return
     again = set(filter(None, options.again.split(",")))
     done = [name for name, found in known(options.results).items() if found[0][1] in again and name in every]

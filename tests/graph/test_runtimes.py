@@ -228,6 +228,21 @@ ROWS = [
         )
         for x in (IMAGE, whole(np.int64, 1, 2, 4, 6) // 2**20, whole(np.uint16, 1, 2, 4, 6))
     ],
+    (
+        "Resize-cubic-channels-last",
+        lambda op, x: op.Transpose(
+            op.Resize(
+                op.Transpose(x, perm=[0, 3, 1, 2]),
+                None,
+                op.const([1.0, 1.0, 2.0, 0.5], ir.DataType.FLOAT),
+                mode="cubic",
+            ),
+            perm=[0, 2, 3, 1],
+        ),
+        [IMAGE.astype(F).transpose(0, 2, 3, 1)],
+        OPSETS,
+        64,
+    ),
     *[
         (
             f"EyeLike-{kind.name}",

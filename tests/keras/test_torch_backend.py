@@ -32,6 +32,9 @@ ROWS = {
         assert told(model, inputs=given)[0][0] == "a"
         """,
     "dimensions beside the batch stay open": """
+        a, b = keras.Input((None, 4)), keras.Input((None, 4))
+        (_, (_, first, _)), (_, (_, second, _)), *_ = told(keras.Model([a, b], layers.Concatenate()([a, b])))
+        assert first == second and not first.isdigit()
         steps = keras.Input((None, 4), name="steps")
         model = keras.Model(steps, layers.Conv1D(3, 2)(steps))
         assert [shape[1].isdigit() for _, shape in told(model)] == [False, False]
@@ -52,11 +55,21 @@ ROWS = {
         steps, ids = keras.Input((None, 4), name="steps"), keras.Input((3,), dtype="int64", name="ids")
         read = layers.LSTM(3, return_sequences=True, name="read")(layers.Masking()(steps))
         known = layers.IntegerLookup(vocabulary=[3, 5, 1], output_mode="count")(ids)
-        model = keras.Model([steps, ids], [read, layers.Dense(2, name="head")(known)])
+        model = keras.Model([steps, ids, more := keras.Input((2,))], [read, layers.Dense(2, name="head")(known), more])
         shapes = dict(told(model))
+        assert [*shapes][:3] == ["steps", "ids", more.name]
         assert shapes["head"] == ["batch", "2"] and not shapes["read"][1].isdigit()
         made = onnxport.convert(model, to="onnx")
         assert {"head/kernel", "head/bias"} <= set(made.model.graph.initializers)
+        """,
+    "a recurrent layer keeps an open batch where PyTorch stands alone": """
+        from onnxport.converters.to_onnx import keras as driver
+        driver.other_backends = lambda own: []
+        steps = keras.Input((5, 3), name="steps")
+        read = layers.GRU(4, go_backwards=True, return_sequences=True)(layers.Masking()(steps))
+        model = keras.Model(steps, layers.SimpleRNN(2)(read))
+        assert [shape[0] for _, shape in told(model)] == ["batch", "batch"]
+        assert not any(layer.unroll or "inner_loop" in vars(layer) for layer in model.layers if hasattr(layer, "unroll"))
         """,
     "state that is kept from one call to the next is refused by name": """
         steps = keras.Input((5, 3), batch_size=2)
@@ -71,6 +84,13 @@ ROWS = {
         """,
     "a layer's inputs have the names of its call": """
         assert [name for name, _ in told(layers.Rescaling(1 / 255), inputs=(image,))] == ["inputs", "output"]
+
+        class Two(keras.Model):
+            def call(self, inputs):
+                return {"sum": inputs["b"] + inputs["a"], "half": inputs["a"] / 2}
+
+        given = {"b": np.ones((2, 3), np.float32), "a": np.zeros((2, 3), np.float32)}
+        assert [name for name, _ in told(Two(), inputs=(given,))] == ["inputs.a", "inputs.b", "half", "sum"]
         """,
 }
 

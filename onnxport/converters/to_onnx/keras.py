@@ -11,6 +11,7 @@ from onnxport.errors import InvalidInputError, OnnxportError, TracingError, Unsu
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
+from onnxport.tracing.keras_time import steps_unrolled
 
 _FIXED = "dimensions beside the batch are fixed"
 
@@ -36,7 +37,7 @@ def export(model: Any, request: Request) -> OnnxModel:
                 "is rebuilt there from its configuration and weights"
             )
         return export_elsewhere(model, request, others)
-    return _torch_first(model, request, others) if others else _on_torch(model, request)
+    return _torch_first(model, request, others) if others else _unrolled(model, request)
 
 
 def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxModel:
@@ -54,9 +55,20 @@ def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxMod
     try:
         return export_elsewhere(model, request, others)
     except OnnxportError as error:
-        if result is not None:
-            return result
-        raise failure or error from None
+        if result is None:
+            raise failure or error from None
+        return _unrolled(model, request)
+
+
+def _unrolled(model: Any, request: Request) -> OnnxModel:
+    """As torch.export traces it, with recurrent layers step by step, so that the batch stays open where that can be."""
+    try:
+        with steps_unrolled(model):
+            return _on_torch(model, request)
+    except (TracingError, UnsupportedOperator) as error:
+        if isinstance(error, UnsupportedOperator) and error.final:
+            raise
+        return _on_torch(model, request)
 
 
 def _is_fixed(result: OnnxModel, request: Request) -> bool:

@@ -30,6 +30,7 @@ from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend as own_backend
 from onnxport.tracing.keras import build, has_doubles
+from onnxport.tracing.keras_names import input_names, output_names
 from onnxport.tracing.keras_rebuilding import write_model, write_values
 from onnxport.tracing.onnx import load_model
 
@@ -78,6 +79,9 @@ def _export_on(model: Any, request: Request, backend: str) -> OnnxModel:
             "narrow": not has_doubles(),
             **{name: getattr(request, name) for name in _PASSED_ON},
         }
+        # Keras names the tensors of a rebuilt model anew.
+        order["input_names"] = request.input_names or input_names(model)
+        order["output_names"] = request.output_names or output_names(model)
         notes = process.answer(folder, order)["notes"]
         note = f"rebuilt on Keras' {backend} backend from its configuration and weights"
         result = OnnxModel(load_model(folder / RESULT), notes=(note, *notes), runtime=request.runs_in)

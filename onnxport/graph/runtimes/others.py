@@ -162,6 +162,40 @@ def _has_axes(node: ir.Node) -> bool:
     return "axes" in node.attributes and dims(node.inputs[0]) is not None and stretch
 
 
+def cubic(op: OpBuilder, node: ir.Node) -> Written:
+    """Resize of images of one channel each, between two Reshapes that no Transpose is moved through."""
+    x, region, scales, sizes = (optional(node, index) for index in range(4))
+    assert x is not None
+    alone = op.Reshape(x, op.const([-1, 1, 0, 0]))
+    if sizes is not None:
+        sizes = op.Concat(op.Slice(op.Shape(alone), [0], [2]), op.Slice(sizes, [2], [4]), axis=0)
+    resized = again(op, node, [alone, region, scales, sizes])
+    assert isinstance(resized, ir.Value)
+    rows = op.shape_vector([op.dim(x, 0), op.dim(x, 1)])
+    return op.Reshape(resized, op.Concat(rows, op.const([0, 0]), axis=0))
+
+
+def _is_cubic_of_channels(node: ir.Node) -> bool:
+    """Whether a Resize by cubic curves leaves the first two of four axes as they are, and stands behind no Reshape."""
+    x, scales, sizes = node.inputs[0], optional(node, 2), optional(node, 3)
+    shape = dims(x)
+    if node.attributes.get_string("mode", "nearest") != "cubic" or "axes" in node.attributes or x is None:
+        return False
+    if (
+        shape is None
+        or len(shape) != 4
+        or node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
+    ):
+        return False
+    producer = x.producer()
+    if producer is not None and producer.op_type == "Reshape":
+        return False
+    if sizes is None:
+        known = scales.const_value.numpy() if scales is not None and scales.const_value is not None else None
+        return known is not None and bool((known[:2] == 1.0).all())
+    return list(node.outputs[0].shape or ())[:2] == list(x.shape or ())[:2]
+
+
 def nearest(op: OpBuilder, node: ir.Node) -> Written:
     """The places of the nearest elements, resized in float32 an axis at a time, and a Gather by them."""
     x, _, scales, sizes = (optional(node, index) for index in range(4))
@@ -301,6 +335,13 @@ OTHERS = (
         reason="onnxruntime's transpose optimiser loses the sizes of the axes",
         opsets=range(18, 27),
         applies=_has_axes,
+    ),
+    Defect(
+        ("Resize",),
+        cubic,
+        "images of one channel each",
+        reason="onnxruntime's transpose optimiser moves the channels to where its cubic kernel does not take them",
+        applies=_is_cubic_of_channels,
     ),
     Defect(("Resize",), nearest, "Gather", applies=_is_plain_nearest),
     Defect(("EyeLike",), generated(_T.INT64), "int64 and Cast", dtypes=_GENERATED - {_T.FLOAT16, _T.BFLOAT16}),

@@ -56,8 +56,8 @@ class KerasRunner(TracedRunner):
         if self._copies is None:
             return super().run_moved(leaves, units, seed)
         tensors = [to_tensor(leaf) for leaf in leaves]
-        moved: Outputs | None = self._copies.moved(lambda copy: self._named(self._call(copy, tensors)), units, seed)
-        return self.run(leaves) if moved is None else moved
+        moved = self._copies.moved(self._call, tensors, units, seed)
+        return self.run(leaves) if moved is None else self._named(moved)
 
     def _named(self, result: object) -> Outputs:
         if self._structured:
@@ -66,11 +66,14 @@ class KerasRunner(TracedRunner):
         return [(".".join(str(part) for part in path), to_numpy(leaf)) for path, leaf in pairs if leaf is not None]
 
     def coarse(self, leaves: Sequence[Any]) -> float | None:
-        """Of the types in the traced graph; of the layers' policies where there is none."""
+        """Of the types in the traced graph, or of a run; of the layers' policies where that can't be seen."""
         layers = self._model._flatten_layers() if isinstance(self._model, keras.layers.Layer) else ()
         kinds = {getattr(layer, "compute_dtype", None) for layer in layers}
         policies = 2.0**-7 if "bfloat16" in kinds else 2.0**-10 if "float16" in kinds else None
-        return super().coarse(leaves) or policies
+        seen = (
+            self._copies.coarse(self._call, [to_tensor(leaf) for leaf in leaves]) if self._copies is not None else None
+        )
+        return super().coarse(leaves) or seen or policies
 
 
 def bind(model: keras.Layer, binding: Binding) -> KerasRunner:

@@ -1,4 +1,4 @@
-"""Copies of a Keras model on a backend without TensorFlow's graphs: one in float64, one with moved weights."""
+"""Other runs of a Keras model on a backend without TensorFlow's graphs: in float64, and with moved weights."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _LIMIT = 1 << 30  # of the weights in bytes: a copy of more costs more memory th
 
 
 class KerasTwins:
-    """Runs of copies, created on first use; a model that Keras can't copy, or whose copy fails, has none."""
+    """Runs of copies and traces, created on first use; a model that Keras can't copy, or whose copy fails, has none."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._wide: Any = None
         self._same: Any = None
+        self._programs: dict[Any, Any] = {}  # by types and shapes
         self._narrow_only = _size(model) > _LIMIT
         self._fixed = self._narrow_only
 
@@ -37,19 +38,54 @@ class KerasTwins:
             self._narrow_only = True
         return None
 
-    def moved(self, call: Callable[[Any], Any], units: int, seed: int) -> Any:
-        """What `call` gives of the copy whose weights are off by `units` in the last place; None where there is none."""
+    def coarse(self, call: Callable[[Any, Sequence[Any]], Any], tensors: Sequence[Any]) -> float | None:
+        """Epsilon of the coarsest type that the model computes in; None where that is its outputs' own, or can't be seen."""
+        if keras.backend.backend() == "torch":
+            from onnxport.validation.runners.pytorch import coarsest
+
+            return coarsest(lambda: call(self._model, tensors))
+        program = self._traced(call, tensors)
+        coarse: float | None = program.coarse if program is not None else None
+        return coarse
+
+    def moved(self, call: Callable[[Any, Sequence[Any]], Any], tensors: Sequence[Any], units: int, seed: int) -> Any:
+        """What `call` gives with weights that are off by `units` in the last place; None where it can't be had.
+
+        Results inside are off too: on PyTorch sums, and on both what stands beside 1 in a sum.
+        """
         if self._fixed:
             return None
         rng = np.random.default_rng(seed)
+        program = self._traced(call, tensors) if keras.backend.backend() == "jax" else None
         try:
+            if program is not None:
+                moved = [tolerance.nudge(_array(item), units, rng) for item in self._model.variables]
+                return program.moved([keras.ops.convert_to_tensor(item) for item in moved], tensors, seed)
             self._same = self._same or _copied(self._model, wide=False)
             _give_weights(self._model, self._same, lambda array: tolerance.nudge(array, units, rng))
             with _noise(seed):
-                return call(self._same)
+                return call(self._same, tensors)
         except Exception:  # user code runs
             self._fixed = True
         return None
+
+    def _traced(self, call: Callable[[Any, Sequence[Any]], Any], tensors: Sequence[Any]) -> Any:
+        """JAX's trace of the model for tensors like these; None where it can't be traced, as with strings."""
+        key = tuple((str(getattr(item, "dtype", "")), tuple(getattr(item, "shape", ()))) for item in tensors)
+        if key not in self._programs:
+            from onnxport.validation.runners.jax_program import JaxProgram
+
+            variables = self._model.variables
+
+            def stateless(values: Sequence[Any], inputs: Sequence[Any]) -> Any:
+                with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+                    return call(self._model, inputs)
+
+            try:
+                self._programs[key] = JaxProgram(stateless, [item.value for item in variables], tensors)
+            except Exception:  # user code runs
+                self._programs[key] = None
+        return self._programs[key]
 
 
 def _size(model: Any) -> int:
@@ -67,7 +103,7 @@ def _doubles() -> AbstractContextManager[Any]:
 
 
 def _noise(seed: int) -> AbstractContextManager[Any]:
-    """On PyTorch sums move too."""
+    """On PyTorch results inside move too."""
     if keras.backend.backend() != "torch":
         return nullcontext()
     from onnxport.validation.runners.pytorch import noise

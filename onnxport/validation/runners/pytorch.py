@@ -68,8 +68,7 @@ class PytorchRunner(Runner):
 
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types of all tensors that the operators give, as under autocast."""
-        halves = self._dtypes(leaves) & {torch.float16, torch.bfloat16}
-        return max((torch.finfo(dtype).eps for dtype in halves), default=None)
+        return coarsest(lambda: self.run(leaves))
 
     def computes_complex(self, leaves: Sequence[Any]) -> bool:
         """Whether an operator gives complex numbers."""
@@ -177,6 +176,9 @@ _SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum
 # Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
 _BESIDE_ONE = frozenset("log_sigmoid_forward sigmoid softplus".split())
 _FACTORS_BESIDE_ONE = frozenset("gelu mish silu".split())
+# Operators that cast, and which of their arguments.
+_CASTS = {"_to_copy": 0, "copy_": 1, "copy": 1}
+_HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 class _Each(TorchDispatchMode):
@@ -188,6 +190,33 @@ class _Each(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self._through(func, args, func(*args, **(kwargs or {})))
+
+
+def coarsest(run: Callable[[], object]) -> float | None:
+    """Epsilon of the coarsest type that a run computes in: a 16-bit one, or a narrower one that numbers are cast to.
+
+    A narrower type that the code names stays in a float64 run, which then shows nothing of what it costs.
+    """
+    seen: set[float] = set()
+
+    def noted(operator: Any, args: Any, result: Any) -> Any:
+        for leaf in pytree.tree_leaves(result):
+            if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point:
+                continue
+            given = torch.finfo(leaf.dtype).eps
+            name = operator.overloadpacket.__name__
+            source = args[_CASTS[name]] if name in _CASTS else None
+            wider = source.dtype if isinstance(source, torch.Tensor) and source.dtype.is_floating_point else leaf.dtype
+            if leaf.dtype in _HALVES or torch.finfo(wider).eps < given:
+                seen.add(given)
+        return result
+
+    try:
+        with _Each(noted):
+            run()
+    except Exception:  # scripted modules and tensors of a kind of their own do not go with such a mode
+        return None
+    return max(seen, default=None)
 
 
 def noise(seed: int) -> _Each:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
+from onnxport.validation.runners.tensorflow_noise import add_noise
 
 _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
 _MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
@@ -62,8 +64,11 @@ class FrozenTwin:
 
     @property
     def coarse(self) -> float | None:
-        """Epsilon of the coarsest 16-bit type in the graph; None where there is none."""
+        """Epsilon of the coarsest type that it computes in: a 16-bit one, or a narrower one that numbers are cast to."""
         kinds = [kind for kind in (types_pb2.DT_BFLOAT16, types_pb2.DT_HALF) if kind in self._held]
+        casts = [node.attr for node in _nodes(self._definition) if node.op == "Cast"]
+        if any(attr["SrcT"].type == types_pb2.DT_DOUBLE and attr["DstT"].type == types_pb2.DT_FLOAT for attr in casts):
+            kinds.append(types_pb2.DT_FLOAT)
         return tolerance.epsilon(np.dtype(tf.as_dtype(kinds[0]).as_numpy_dtype)) if kinds else None
 
     @property
@@ -93,7 +98,10 @@ class FrozenTwin:
         return self._runnable(definition)
 
     def moved(self, units: int, seed: int) -> Callable[[Sequence[Any]], Any]:
-        """The function with its constants of several numbers off by `units` in the last place, up or down at random."""
+        """The function with its constants of several numbers off by `units` in the last place, up or down at random.
+
+        What stands beside 1 in a sum moves by a unit of 1.
+        """
         rng = np.random.default_rng(seed)
         if self._fed is not None:
             weights = [tf.constant(tolerance.nudge(array, units, rng)) for array in self._weights.values()]
@@ -105,6 +113,7 @@ class FrozenTwin:
             if array is not None:
                 changed = tolerance.nudge(array, units, rng)
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(changed, node.attr["dtype"].type))
+        add_noise(definition)
         return self._runnable(definition)
 
     @cached_property
@@ -129,12 +138,14 @@ class FrozenTwin:
                 del node.attr["value"]
                 node.op = "Placeholder"
                 node.attr["shape"].shape.CopyFrom(shape)
+        add_noise(definition)
         try:
             return self._runnable(definition, [f"{name}:0" for name in self._weights])
         except (ValueError, TypeError):  # a weight that an operator takes as a constant alone
             return None
 
     def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
+        _rename_functions(definition)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
         pruned = wrapped.prune([*self._names, *weights], self._results)
 
@@ -144,6 +155,28 @@ class FrozenTwin:
             return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
 
         return run
+
+
+_numbers = count()
+
+
+def _rename_functions(definition: graph_pb2.GraphDef) -> None:
+    """New names for the functions of a changed graph: TensorFlow keeps the bodies of those that it has seen."""
+    number = next(_numbers)
+    names = {
+        function.signature.name: f"{function.signature.name}_twin_{number}" for function in definition.library.function
+    }
+    for function in definition.library.function:
+        function.signature.name = names[function.signature.name]
+    for node in _nodes(definition):
+        node.op = names.get(node.op, node.op)
+        for attr in node.attr.values():
+            kind = attr.WhichOneof("value")
+            for called in [attr.func] if kind == "func" else attr.list.func if kind == "list" else ():
+                called.name = names.get(called.name, called.name)
+    for gradient in definition.library.gradient:
+        gradient.function_name = names.get(gradient.function_name, gradient.function_name)
+        gradient.gradient_func = names.get(gradient.gradient_func, gradient.gradient_func)
 
 
 class Twins:

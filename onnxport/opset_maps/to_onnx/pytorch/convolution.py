@@ -75,6 +75,8 @@ def conv(
         raise UnsupportedOperator(f"padding={padding!r}")
     else:
         pads = spread(padding, spatial) * 2
+        if any(isinstance(item, ir.Value) for item in pads):
+            raise UnsupportedOperator("a convolution's padding is computed when the model runs")
     window = {"kernel_shape": kernel, "strides": spread(stride, spatial), "pads": pads, "dilations": dilations}
 
     def convolved(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
