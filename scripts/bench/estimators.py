@@ -283,8 +283,8 @@ def main() -> None:
         "holds against each other: operators in the file, labels that are not scikit-learn's, and the greatest difference of a\n"
         "probability, or other value, to scikit-learn's. Its last columns are a call of our file without what follows the\n"
         "trees: TreeEnsemble gives sums of float64, and a label and a column a class take operators of their own. A forest of\n"
-        "several classes is many short TreeEnsembles, each of which the processor's cache holds: faster on many rows, slower\n"
-        "on one.\n\n"
+        "several classes is one TreeEnsemble that gives leaves, and a Gather of their shares: faster on one row than many in\n"
+        "parts that the processor's cache holds, a fifth slower on many.\n\n"
         + table(
             ["model", "operators", "peer's", "apart from scikit-learn", "peer's", *alone],
             itertools.starmap(contents, results),

@@ -122,6 +122,11 @@ TENSORFLOW = {
     ),
     "places": (lambda tf, x: (tf.argmax(x, 1), tf.argmin(x, 1), tf.argmax(x, 0)), FAR, FLOATS),
     "max_pool2d": (lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 3, 2, "SAME"), FAR, ("float32", "float64")),
+    "max_pool2d of single elements": (
+        lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 1, 2, "VALID"),
+        FAR,
+        ("float32", "float64"),
+    ),
     "max_pool2d of a convolution": (
         lambda tf, x: tf.nn.max_pool2d(
             tf.nn.conv2d(x[None, :, :, None], tf.fill([1, 1, 1, 1], tf.constant(2, x.dtype)), 1, "VALID"), 2, 2, "SAME"

@@ -42,10 +42,12 @@ def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layou
     pads = windows.pads(x)
     if operator == "MaxPool" and x.dtype in _WHOLE:
         return channels_as(op, greatest_of_windows(op, x, windows.kernel, windows.strides, pads), data_format)
-    if operator == "MaxPool":
-        x = without_nan(op, x)  # TensorFlow's kernels pass over NaN and begin with the type's least number
+    # TensorFlow's kernels pass over NaN and begin with the type's least number; a window of one element is that element
+    single = operator == "MaxPool" and all(size == 1 for size in windows.kernel)
+    if operator == "MaxPool" and not single:
+        x = without_nan(op, x)
     y = op.node(operator, x, kernel_shape=windows.kernel, strides=windows.strides, outputs=1, **pads)
-    return channels_as(op, y, data_format)
+    return channels_as(op, without_nan(op, y) if single else y, data_format)
 
 
 def _max_pool_explicit(x: tf.Tensor) -> tf.Tensor:
