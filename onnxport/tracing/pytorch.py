@@ -25,6 +25,7 @@ from onnxport.tracing.pytorch_answers import frozen_notes, replayed
 from onnxport.tracing.pytorch_answers import recorded as recorded_answers
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
+from onnxport.tracing.pytorch_hooks import hooked
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
@@ -293,7 +294,8 @@ def _program(
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None
         for module in (call.module,) if shell is None else (shell, call.module):
-            with nullcontext() if hits is None else known_constants(call.module, module), hits or nullcontext():
+            fixed = nullcontext() if hits is None else known_constants(call.module, module)
+            with fixed, hits or nullcontext(), hooked(module, modes):
                 program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
             if module is call.module or not reaches_past(program, call.module):
                 break

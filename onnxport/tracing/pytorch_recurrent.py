@@ -9,36 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from onnxport.errors import UnsupportedOperator
+from onnxport.tracing.pytorch_packed import Packing
 
-_Option = list[Tensor] | bool | int | float  # Parameters, then options of the layer
+_Option: TypeAlias = list[Tensor] | bool | int | float | Tensor | None  # Parameters, options of the layer, lengths
+_OPTIONS = 7
 # Of torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu: the states are a list here for all of them.
 _SCHEMA = (
     "(Tensor x, Tensor[] states, Tensor[] params, bool has_biases, SymInt num_layers, float dropout, bool train, "
-    "bool bidirectional, bool batch_first) -> Tensor[]"
+    "bool bidirectional, bool batch_first, Tensor? lengths=None) -> Tensor[]"
 )
 
 
 def _define(kind: str) -> Callable[..., Any]:
     def run(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
-        results = getattr(torch, kind)(x, states if kind == "lstm" else states[0], *options)
-        return [item.clone() for item in results]
+        given = states if kind == "lstm" else states[0]
+        if isinstance(options[-1], Tensor):
+            return _run_packed(kind, x, given, options[-1], options[:-1])
+        return [item.clone() for item in getattr(torch, kind)(x, given, *options[:_OPTIONS])]
 
     def shapes(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
-        *_, bidirectional, _ = options
+        bidirectional = options[5]
         width = states[0].shape[-1] * (2 if bidirectional else 1)
         return [x.new_empty((*x.shape[:-1], width)), *(torch.empty_like(state) for state in states)]
 
     operator = torch.library.custom_op(f"onnxport::{kind}", run, mutates_args=(), schema=_SCHEMA)
     operator.register_fake(shapes)
     return operator
+
+
+def _run_packed(
+    kind: str, x: Tensor, states: list[Tensor] | Tensor, lengths: Tensor, options: Sequence[_Option]
+) -> list[Tensor]:
+    """The layer on sequences of these lengths, falling; the steps behind them are zeros."""
+    *options, batch_first = options
+    data, sizes = torch._pack_padded_sequence(x, lengths, bool(batch_first))
+    steps, *finals = getattr(torch, kind)(data, sizes, states, *options)
+    total = x.shape[1 if batch_first else 0]
+    return [torch._pad_packed_sequence(steps, sizes, bool(batch_first), 0.0, total)[0], *finals]
 
 
 _OPERATORS = {kind: _define(kind) for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
@@ -84,17 +98,27 @@ def is_recurrent(module: torch.nn.Module) -> bool:
 
 
 class kept_whole(TorchFunctionMode):
-    """While it is active, recurrent layers on padded tensors are traced as one operator each, cells as their formulas."""
+    """While it is active, recurrent layers are traced as one operator each, cells as their formulas.
+
+    Attributes:
+        packing: the packed sequences of the trace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.packing = Packing()
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Passes every call on; a recurrent one to what stands in for it."""
         kind = getattr(func, "__name__", "")
         if kind == "_pack_padded_sequence":
-            raise UnsupportedOperator("a packed sequence has no ONNX form; pass the padded tensor and its mask")
+            return self.packing.pack(*args)
+        if kind == "_pad_packed_sequence":
+            return self.packing.pad(*args)
         if kind in _CELLS and not kwargs:
             return _CELLS[kind](*args)
         if kind not in _OPERATORS or kwargs or len(args) != 9 or not isinstance(args[2], (list, tuple)):
             return func(*args, **(kwargs or {}))
         x, hx, params, *rest = args
         states = list(hx) if kind == "lstm" else [hx]
-        return tuple(_OPERATORS[kind](x, states, list(params), *rest))
+        return tuple(_OPERATORS[kind](x, states, list(params), *rest, self.packing.lengths))

@@ -31,7 +31,7 @@ ALONE = {
         ),
         "polynomials": ("orthogonal", "TensorFlow has no such operator"),
         "random": ("gumbel is_drawn", "draws without replacement, which TensorFlow lacks, and random truths"),
-        "recurrence": ("ordered_gates", "TensorFlow's recurrent layers are loops"),
+        "recurrence": ("ProjectedLstm ordered_gates stacked", "TensorFlow's recurrent layers are loops"),
         "reductions": ("first_extreme mean", "NaN is kept, which TensorFlow's ArgMax passes over"),
         "scatter": ("require_reduction", "index_put, which TensorFlow lacks"),
         "special": ("multigammaln ndtr", "TensorFlow has no such operator, or composes it"),

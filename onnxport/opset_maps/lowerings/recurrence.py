@@ -102,3 +102,83 @@ def ordered_gates(op: OpBuilder, x: ir.Value, order: Sequence[int], axis: int) -
         raise UnsupportedOperator("a recurrent layer with weights of dynamic size")
     gates = op.split(x, [size // len(order)] * len(order), axis)
     return op.Concat(*(gates[i] for i in order), axis=axis)
+
+
+@dataclass(frozen=True)
+class ProjectedLstm:
+    """An LSTM whose output and recurrent state are a projection of its hidden state, gates in ONNX's order, both by direction.
+
+    ONNX's LSTM has no projection: with R' = R P it computes the hidden states m of the same recurrence, and h = P m. An initial
+    h, which is no projection of an m, enters at a sequence's first step as further inputs whose weights are R.
+
+    Attributes:
+        weights: W, [4 * hidden, inputs].
+        recurrences: R, [4 * hidden, projected].
+        projections: P, [projected, hidden].
+        biases: [directions, 8 * hidden]; None for zeros.
+        hidden: the size of the hidden state.
+    """
+
+    weights: Sequence[ir.Value]
+    recurrences: Sequence[ir.Value]
+    projections: Sequence[ir.Value]
+    biases: ir.Value | None
+    hidden: int
+
+    def write(
+        self, op: OpBuilder, x: ir.Value, h: ir.Value, c: ir.Value, lengths: ir.Value | None
+    ) -> tuple[ir.Value, ...]:
+        """[time, directions, batch, projected] and the last states of `x`, time first, from the initial `h` and `c`."""
+        directions, weights = len(self.weights), list(self.weights)
+        if not _is_zeros(op, h):
+            x, weights = self._with_initial(op, x, h, lengths)
+        pairs = zip(self.recurrences, self.projections, strict=True)
+        steps, last, cells = op.LSTM(
+            x,
+            stacked(op, weights),
+            stacked(op, [op.MatMul(recurrence, projection) for recurrence, projection in pairs]),
+            self.biases,
+            lengths,
+            None,
+            c,
+            hidden_size=self.hidden,
+            direction="bidirectional" if directions == 2 else "forward",
+            outputs=3,
+        )
+        across = stacked(op, [op.Transpose(projection, perm=[1, 0]) for projection in self.projections])
+        return op.MatMul(steps, across), op.MatMul(last, across), cells
+
+    def _with_initial(
+        self, op: OpBuilder, x: ir.Value, h: ir.Value, lengths: ir.Value | None
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """`x` with the initial states at each sequence's first step, backwards its last one, and the weights of both."""
+        count = op.Squeeze(op.dim(x, 0), op.axes(0))
+        step = op.Unsqueeze(op.Range(0, count, 1), op.axes(1))
+        ends = count if lengths is None else op.Cast(lengths, to=ir.DataType.INT64)
+        firsts = [op.const(0), op.Sub(ends, 1)][: len(self.weights)]
+        states = op.split(h, [1] * len(firsts), 0)
+        given = [
+            op.Where(op.Unsqueeze(op.Equal(step, first), op.axes(2)), state, op.const(0.0, x.dtype))
+            for first, state in zip(firsts, states, strict=True)
+        ]
+        none = [op.Mul(recurrence, op.const(0.0, x.dtype)) for recurrence in self.recurrences]
+        weights = [
+            op.Concat(weight, *(self.recurrences[i] if i == j else none[i] for j in range(len(firsts))), axis=1)
+            for i, weight in enumerate(self.weights)
+        ]
+        return op.Concat(x, *given, axis=2), weights
+
+
+def stacked(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    """The directions' matrices as one tensor."""
+    stacked = [op.Unsqueeze(item, op.axes(0)) for item in parts]
+    return stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=0)
+
+
+def _is_zeros(op: OpBuilder, x: ir.Value) -> bool:
+    """Whether `x` is known to hold zeros alone."""
+    node = x.producer()
+    while node is not None and node.op_type in ("Slice", "Expand") and node.inputs[0] is not None:
+        x, node = node.inputs[0], node.inputs[0].producer()
+    array = op.constant(x)
+    return array is not None and not array.any()

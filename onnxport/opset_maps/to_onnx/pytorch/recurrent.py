@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
-from torch import nn
+from torch import Tensor, nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32
-from onnxport.opset_maps.lowerings.recurrence import ordered_gates
+from onnxport.opset_maps.lowerings.recurrence import ProjectedLstm, ordered_gates, stacked
 from onnxport.opset_maps.maps import aten
 
 # By torch's name: ONNX's operator, its gates in ONNX's order as positions in torch's, the activation that it names. torch's
@@ -23,9 +24,15 @@ _LAYERS: dict[str, tuple[str, tuple[int, ...], str | None]] = {
 }
 
 
-def _directions(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
-    stacked = [op.Unsqueeze(item, op.axes(0)) for item in parts]
-    return stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=0)
+class _WithStates(nn.Module):
+    """A projected LSTM with initial states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2)
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Any:
+        return self.lstm(x, (h, c))
 
 
 @aten.lower(
@@ -36,6 +43,8 @@ def _directions(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
         built(lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3)),
         built(lambda: nn.LSTM(3, 4, bias=False), f32(5, 3)),
         built(lambda: nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True), f32(2, 5, 3), dynamic=True),
+        built(lambda: nn.LSTM(3, 4, proj_size=2, bias=False), f32(5, 2, 3)),
+        built(_WithStates, f32(5, 2, 3), f32(4, 2, 2), f32(4, 2, 4)),
         built(lambda: nn.GRU(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
         built(lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3), f32(4, 2, 4)),
         built(lambda: nn.GRU(3, 4, bias=False), f32(5, 2, 3)),
@@ -54,50 +63,60 @@ def recurrent(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    lengths: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
     """LSTM, GRU (the reset gate after the matrix product, as torch has it) or RNN with tanh or relu, layer by layer.
 
-    Each direction's weights stand in `params` as w_ih, w_hh and, where there are biases, b_ih, b_hh.
+    Each direction's weights stand in `params` as w_ih, w_hh and, where there are biases, b_ih, b_hh. With `lengths` [batch]
+    the steps behind a sequence's length are zeros.
     """
     if train and dropout and num_layers > 1:
         raise UnsupportedOperator("dropout between layers has no ONNX form; call model.eval()")
     kind, order, activation = _LAYERS[op.name.partition("::")[2].partition(".")[0]]
     states = [hx] if isinstance(hx, ir.Value) else hx
     directions, each = 2 if bidirectional else 1, 4 if has_biases else 2
-    if len(params) != num_layers * directions * each:
-        raise UnsupportedOperator("projections (proj_size) have no ONNX form")
-    hidden = params[1].shape[1] if params[1].shape is not None else None
+    projected = len(params) != num_layers * directions * each
+    each += projected
+    last = params[each - 1 if projected else 1]
+    hidden = last.shape[1] if last.shape is not None else None
     if not isinstance(hidden, int):
         raise UnsupportedOperator("a recurrent layer of dynamic size")
     if batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
+    if lengths is not None:
+        lengths = op.Cast(lengths, to=ir.DataType.INT32)
     finals: list[list[ir.Value]] = [[] for _ in states]
     for layer in range(num_layers):
         first = layer * directions
         groups = [params[(first + d) * each :][:each] for d in range(directions)]
-        matrices = [_directions(op, [ordered_gates(op, group[i], order, 0) for group in groups]) for i in (0, 1)]
+        weights, recurrences = ([ordered_gates(op, group[i], order, 0) for group in groups] for i in (0, 1))
         bias = None
         if has_biases:
-            parts = ((ordered_gates(op, item, order, 0) for item in group[2:]) for group in groups)
-            bias = _directions(op, [op.Concat(*part, axis=0) for part in parts])
+            parts = ((ordered_gates(op, item, order, 0) for item in group[2:4]) for group in groups)
+            bias = stacked(op, [op.Concat(*part, axis=0) for part in parts])
         initial = [op.Slice(state, [first], [first + directions], [0]) if num_layers > 1 else state for state in states]
-        result = op.node(
-            kind,
-            x,
-            *matrices,
-            bias,
-            None,
-            *initial,
-            hidden_size=hidden,
-            direction="bidirectional" if bidirectional else "forward",
-            outputs=1 + len(states),
-            activations=[activation] * directions if activation is not None else None,
-            linear_before_reset=1 if kind == "GRU" else None,
-        )
+        if projected:
+            lstm = ProjectedLstm(weights, recurrences, [group[-1] for group in groups], bias, hidden)
+            result = lstm.write(op, x, initial[0], initial[1], lengths)
+        else:
+            result = op.node(
+                kind,
+                x,
+                stacked(op, weights),
+                stacked(op, recurrences),
+                bias,
+                lengths,
+                *initial,
+                hidden_size=hidden,
+                direction="bidirectional" if bidirectional else "forward",
+                outputs=1 + len(states),
+                activations=[activation] * directions if activation is not None else None,
+                linear_before_reset=1 if kind == "GRU" else None,
+            )
         for final, state in zip(finals, result[1:], strict=True):
             final.append(state)
         if bidirectional:
-            x = op.Reshape(op.Transpose(result[0], perm=[0, 2, 1, 3]), [0, 0, directions * hidden])
+            x = op.Reshape(op.Transpose(result[0], perm=[0, 2, 1, 3]), [0, 0, -1])
         else:
             x = op.Squeeze(result[0], op.axes(1))
     if batch_first:
