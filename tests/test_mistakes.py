@@ -1,10 +1,12 @@
 """Common mistakes: the error holds the thing, its value and the way out."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onnxport
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 X = np.ones((3, 4), np.float32)
@@ -26,3 +28,76 @@ def test_a_mistake_is_named_with_the_way_out(args, kwargs, words):
     with pytest.raises((TypeError, InvalidInputError)) as caught:
         onnxport.convert(torch.nn.Linear(4, 2), *args, **kwargs)
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+class Net(torch.nn.Module):
+    """A user's module: what is asked of it is in `kind`."""
+
+    def __init__(self, kind: str = ""):
+        super().__init__()
+        self.fc, self.kind = torch.nn.Linear(4, 2), kind
+
+    def forward(self, image, mask=None):
+        if self.kind == "branch" and image.sum() > 0:
+            return image
+        if self.kind == "reshape":
+            return image.reshape(3, 4) + 1
+        return None if self.kind == "nothing" else self.fc(image)
+
+
+LINE = "test_mistakes.py:"
+SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDtypeStruct and KerasTensor are
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (Net(), {"inputs": (X[:, :3],)}, [LINE, "self.fc(image)", "3x3 and 4x2", "'image' is float32[3, 3]"]),
+        (Net(), {"inputs": {"img": X}}, ["forward(image, mask=None)", "missing", "'image'", "given: 'img'"]),
+        (Net(), {"inputs": (X, X, X)}, ["forward(image, mask=None)", "too many", "given: 3 by position"]),
+        (Net(), {"inputs": (3, 4)}, [LINE, "'image' is int 3, 'mask' is int 4", "pass tensors"]),
+        (Net(), {"inputs": (SPEC,)}, ["SimpleNamespace holds no values", "torch.randn(3, 4)"]),
+        (Net(), {}, ["no signature", "inputs=(...)"]),
+        (Net, {"inputs": (X,)}, ["Net is a class", "Net(...)"]),
+        (Net().state_dict(), {"inputs": (X,)}, ["2 tensors", "'fc.weight'", "load_state_dict"]),
+        (Net().to("meta"), {"inputs": (X,)}, ["Net", "meta device", "to_empty"]),
+        (Net("nothing"), {"inputs": (X,)}, ["gives no tensor", "None"]),
+        (
+            Net("branch"),
+            {"inputs": (X,)},
+            [LINE, "image.sum() > 0", "value of a tensor", "torch.where", 'strategy="trace"'],
+        ),
+        (
+            Net("reshape"),
+            {"inputs": (X,), "dynamic_shapes": {"image": {0: "batch"}}},
+            ["dimension 0 of 'image' to be 3", "leave the dimension out"],
+        ),
+        (
+            Net(),
+            {"inputs": (X,), "dynamic_shapes": {"image": {1: "features"}}},
+            ["dimension 1 of 'image' to be 4", "leave the dimension out"],
+        ),
+        (
+            lambda a, b: a + b,
+            {"inputs": (X, X), "dynamic_shapes": ({0: "n"}, {0: "m"})},
+            ["'n' and 'm'", "one name"],
+        ),
+        (Net(), {"inputs": (X,), "dynamic_shapes": {"img": {0: "n"}}}, ["no input 'img'", "image"]),
+    ],
+)
+def test_a_mistake_with_pytorch_is_named_in_three_lines(model, options, words):
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+    with pytest.raises(OnnxportError) as caught:
+        onnxport.convert(model, **options)
+    text = str(caught.value)
+    assert [word for word in words if word not in text] == []
+    assert len(text.splitlines()) <= 3
+
+
+@pytest.mark.pytorch
+def test_a_file_of_a_state_dict_is_no_model(tmp_path):
+    torch.save(Net().state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InvalidModelError, match=r"weights\.pt' holds weights .* pass the module itself"):
+        onnxport.convert(str(tmp_path / "weights.pt"), inputs=(X,))

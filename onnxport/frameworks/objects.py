@@ -35,6 +35,11 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
         return framework.name
     if callable(model):
         return _of_callable(model, examples)
+    if isinstance(model, dict) and model and all(hasattr(item, "shape") for item in model.values()):
+        raise InvalidModelError(
+            f"a dict of {len(model)} tensors ({next(iter(model))!r}, ...) holds weights, not a model: build the module, load "
+            "them with module.load_state_dict(...), and convert the module"
+        )
     raise InvalidModelError(
         f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows"
     )

@@ -314,6 +314,7 @@ def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
 
 
 _SIDE_EFFECTS = "While compiling, we found certain side effects"  # Dynamo, of buffers that it writes to
+_TRAINED = "the model is traced in training mode"
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 
@@ -398,7 +399,7 @@ def _program_dims(
 
 def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
-    notes = ("the model is traced in training mode", *notes) if trained else notes
+    notes = (f"{_TRAINED}; model.eval() gives the one for inference", *notes) if trained else notes
     paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
     fixed = _fixed(program, call, dims)

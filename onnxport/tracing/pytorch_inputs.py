@@ -64,7 +64,10 @@ def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | No
     try:
         bound = signature.bind(*positional, **named)
     except TypeError as error:
-        raise InvalidInputError(f"the inputs do not fit forward{signature}: {error}") from error
+        given = ", ".join([f"{len(positional)} by position"] * bool(positional) + [repr(name) for name in named])
+        raise InvalidInputError(
+            f"the inputs do not fit forward{signature}: {error}; given: {given or 'none'}"
+        ) from error
     args, keywords = _split(signature, bound)
     args, keywords = pytree.tree_map(_tensor, (args, keywords))
     return Call(module, tuple(args), dict(keywords))
@@ -91,7 +94,13 @@ def _split(signature: inspect.Signature, bound: inspect.BoundArguments) -> tuple
     return tuple(args), keywords
 
 
-def _tensor(item: object) -> Any:
+def _tensor(item: Any) -> Any:
+    if not isinstance(item, (np.ndarray, torch.Tensor)) and hasattr(item, "shape") and hasattr(item, "dtype"):
+        if not hasattr(item, "__array__"):
+            sizes = ", ".join(str(size) for size in item.shape or ())
+            raise InvalidInputError(
+                f"{type(item).__name__} holds no values: a PyTorch model is traced with tensors, torch.randn({sizes}) for one"
+            )
     if not isinstance(item, np.ndarray) or item.dtype.kind not in "fiubcV":
         return item
     if item.dtype.isbuiltin == 1:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import logging
 import os
+import re
 import threading
 import traceback
 from collections.abc import Iterator
@@ -22,11 +24,14 @@ _ON_VALUES = (
     "Python decides there on the value of a tensor: write it with torch.where or torch.cond, "
     'or pass strategy="trace", which freezes it as the examples take it.'
 )
-_ON_SIZES = "The model needs that size to be fixed: leave the dimension out of dynamic_shapes=."
+_ON_SIZES = "A number in its code or the size of a weight fixes it: leave the dimension out of dynamic_shapes=."
 _ON_PACKED = (
     "Convert the float model and quantise the file, or quantise the exported graph (PT2E): its quantize and dequantize "
     "operators convert."
 )
+# In torch's text: a dimension that was to vary and the size that the trace fixes; how a message that says nothing more ends.
+_FIXED = re.compile(r"You marked L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)")
+_CLOSING = "The error above occurred when calling"
 _OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic dimensions."
 
 
@@ -34,13 +39,28 @@ def reason(model: object, error: Exception | None) -> str:
     """Three lines: where in the user's code, why, and what to do."""
     name = getattr(model, "__name__", None) or type(model).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines[:2])[:600] or "no message"
-    place = _place(error)
+    text = " ".join(itertools.takewhile(lambda line: not line.startswith(_CLOSING), lines[:2]))[:600] or "no message"
+    place = place_of(error)
     packed = _quantised(model)
     if packed:
         return f"torch.export can't read the packed weights of {name}'s quantised modules ({packed}).\n{_ON_PACKED}"
-    lines = [*([place] if place else []), f"torch.export can't trace {name}: {type(error).__name__}: {text}"]
-    return "\n".join([*lines, _way_out(error)])
+    why = f"torch.export can't trace {name}: {type(error).__name__}: {text}"
+    sizes = _FIXED.findall(str(error))
+    if sizes:
+        needs = (f"dimension {axis} of {_path(root, rest)!r} to be {size}" for root, rest, axis, size in sizes)
+        why = f"{name} does not trace with the dynamic sizes: it needs {' and '.join(dict.fromkeys(needs))}."
+    elif error is not None and failed_on_values(error):
+        why = f"torch.export can't trace {name}: it asks for the value of a tensor ({type(error).__name__})."
+    return "\n".join([*([place] if place else []), why, _way_out(error)])
+
+
+def _path(root: str, rest: str) -> str:
+    """An input's path by torch's source of it.
+
+    >>> _path("x", "['past'][0]")
+    'x.past.0'
+    """
+    return ".".join([root, *re.findall(r"\w+", rest)])
 
 
 def _way_out(error: Exception | None) -> str:
@@ -49,7 +69,7 @@ def _way_out(error: Exception | None) -> str:
     return _ON_SIZES if "Constraints violated" in str(error) else _OTHERWISE
 
 
-def _place(error: Exception | None) -> str:
+def place_of(error: Exception | None) -> str:
     """The innermost line that is neither torch's nor ours; empty where there is none."""
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     user = [frame for frame in frames if not frame.filename.startswith((*OWN, "<"))]

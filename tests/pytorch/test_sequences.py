@@ -91,7 +91,7 @@ class Encoder(nn.Module):
         return self.encoder(x, src_key_padding_mask=padding), self.encoder(x, mask, padding), hidden
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:Support for mismatched")
 def test_an_encoders_padding_is_what_it_is_without_gradients() -> None:
     model = Encoder().eval()
     x, padding = torch.randn(3, 5, 8), torch.arange(5) >= torch.tensor([[3], [5], [1]])

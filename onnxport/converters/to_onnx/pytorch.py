@@ -11,7 +11,7 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.converters.to_onnx.pytorch_refused import check_runs
-from onnxport.errors import InvalidInputError, MapEntryError, TracingError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
@@ -32,18 +32,23 @@ def export(model: Any, request: Request) -> OnnxModel:
     Raises:
         TracingError: torch.export can't trace the model.
         UnsupportedOperator: operators without an ONNX form, all of them.
-        InvalidInputError: inputs, names or dynamic shapes do not fit.
+        InvalidInputError: inputs, names or dynamic shapes do not fit, or the model itself does not run on them.
+        InvalidModelError: the model gives no tensor.
     """
     stage("tracing")
-    traced = trace(
-        model,
-        request.inputs,
-        request.kwargs,
-        examples=request.examples,
-        dynamic_shapes=request.dynamic_shapes,
-        input_names=request.input_names,
-        frozen=request.strategy == "trace",
-    )
+    try:
+        traced = trace(
+            model,
+            request.inputs,
+            request.kwargs,
+            examples=request.examples,
+            dynamic_shapes=request.dynamic_shapes,
+            input_names=request.input_names,
+            frozen=request.strategy == "trace",
+        )
+    except TracingError:
+        check_runs(model, request)
+        raise
     try:
         return _lowered(traced, request)
     except MapEntryError:
@@ -81,6 +86,10 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     finals = list(program.graph.output_node().args[0])
     kept = [i for i in leaves if isinstance(finals[i], (torch.fx.Node, bool, int, float))]
     dropped = [leaves[i] for i in leaves if i not in kept]
+    if dropped and not kept:
+        raise InvalidModelError(
+            f"the model gives no tensor ({', '.join(dropped)}): its outputs are None or Python objects"
+        )
     if dropped:
         notes.append(f"outputs that are no tensors are left out: {', '.join(dropped)}")
     outputs = chosen_names("output_names", [leaves[i] for i in kept], request.output_names)

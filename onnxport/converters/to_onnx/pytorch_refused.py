@@ -1,44 +1,67 @@
-"""Example inputs that a PyTorch model itself refuses, though torch.export traces it with them."""
+"""Example inputs that a PyTorch model itself refuses."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 
 import torch
 
 from onnxport.errors import InvalidInputError, first_line
 from onnxport.request import Request
 from onnxport.tracing.pytorch_inputs import Call, bind
+from onnxport.tracing.pytorch_modules import as_module
+from onnxport.tracing.pytorch_reasons import place_of
 
 
 def check_runs(model: object, request: Request) -> None:
     """Runs a copy of `model` once on the example inputs.
 
     Raises:
-        InvalidInputError: the model refuses them; the message has PyTorch's reason and each input's type and shape.
+        InvalidInputError: the model refuses them; the message has the user's line, PyTorch's reason and each input's type.
     """
-    if not isinstance(model, torch.nn.Module):
+    if not isinstance(model, torch.nn.Module) and not callable(model):
         return
     try:
-        own = copy.deepcopy(model).eval()
+        own = copy.deepcopy(as_module(model))
+        if own.training and not isinstance(model, torch.nn.Module):
+            return  # a function over modules that would run in training: it is not run
+        own.eval()
         call = bind(own, *copy.deepcopy((request.inputs, request.kwargs)))
     except Exception:  # what can't be copied isn't run: the first error stands
         return
+    tensors = itertools.chain(own.parameters(), own.buffers(), call.tensors.values())
+    if any(item.is_meta for item in tensors):
+        raise InvalidInputError(
+            f"{_called(model)} or its inputs are on the meta device, which holds no values: make them on the CPU, or give it "
+            "memory with module.to_empty(device='cpu') and load its weights"
+        )
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             own(*call.args, **call.kwargs)
     except Exception as error:
-        raise InvalidInputError(_message(own, call, error)) from error
+        raise InvalidInputError(_message(model, own, call, error)) from error
 
 
-def _message(model: torch.nn.Module, call: Call, error: Exception) -> str:
-    given = [f"{path!r} is {_name(leaf.dtype)}{list(leaf.shape)}" for path, leaf in call.tensors.items()]
-    types = sorted({_name(weight.dtype) for weight in model.parameters()})
+def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) -> str:
+    place = place_of(error)
+    given = [f"{path!r} is {_described(leaf)}" for path, leaf in call.leaves.items()]
+    types = sorted({_name(weight.dtype) for weight in own.parameters()})
     weights = f"; its weights are {' and '.join(types)}" if types else ""
-    return (
-        f"{type(model).__name__} itself does not run on the inputs: {first_line(error)}\n"
-        f"{', '.join(given)}{weights}: pass inputs that the model runs on"
-    )
+    runs = "pass inputs that the model runs on"
+    way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"
+    reason = f"{_called(model)} itself does not run on the inputs: {first_line(error)}"
+    return "\n".join([*([place] if place else []), reason, f"{', '.join(given)}{weights}: {way_out}"])
+
+
+def _called(model: object) -> str:
+    return getattr(model, "__name__", None) or type(model).__name__
+
+
+def _described(leaf: object) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"{_name(leaf.dtype)}{list(leaf.shape)}"
+    return f"{type(leaf).__name__} {str(leaf)[:40]}"
 
 
 def _name(dtype: torch.dtype) -> str:
