@@ -105,6 +105,16 @@ def two_views(x: Tensor) -> tuple[Tensor, ...]:
     return base, left, right
 
 
+def reshaped_in_place(x: Tensor) -> tuple[Tensor, ...]:
+    base = x * 2
+    row, turned = base[1], base.transpose(0, 1)
+    base.unsqueeze_(0).transpose_(1, 2)
+    base.add_(1)
+    row.mul_(3)
+    base.squeeze_(0)[1] = 5
+    return base, row, turned
+
+
 def typed(x: Tensor) -> Tensor:
     whole = torch.zeros(4, 3, dtype=torch.int64)
     whole.copy_(x)
@@ -119,7 +129,7 @@ def inserted(x: Tensor) -> Tensor:
     return out
 
 
-MODELS = (assigned, assigned_by_index, late_read, earlier_value, two_views, typed, inserted)
+MODELS = (assigned, assigned_by_index, late_read, earlier_value, two_views, reshaped_in_place, typed, inserted)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda item: item.__name__)

@@ -87,6 +87,10 @@ class Ref:
         self._value, self._seen = value, self.cell.version
 
 
+# In place they change the shape of their argument, not its elements: later uses see a view, views taken before stay.
+RESHAPING = frozenset(f"aten::{name}_" for name in "squeeze unsqueeze t transpose swapaxes swapdims".split())
+
+
 @lru_cache(maxsize=4096)
 def written_arguments(target: Any) -> tuple[int, ...]:
     """Positions of the arguments that an operator writes to."""
@@ -109,6 +113,8 @@ def functional_name(name: str) -> str:
     ('aten::add.Tensor', 'aten::relu.default')
     """
     base, _, overload = name.partition(".")
+    if base == "aten::transpose_":
+        return "aten::transpose.int"
     if not base.endswith("_"):
         raise Inexpressible(f"{name} writes to its argument")
     return f"{base.removesuffix('_')}.{overload}"

@@ -164,13 +164,15 @@ class Lowering:
         source = source_of(node, name)
         if tracked and isinstance(target, torch._ops.OpOverload):
             written = aliases.written_arguments(target)
-            if written:
+            reshaping = name.partition(".")[0] in aliases.RESHAPING
+            if written and not reshaping:
                 return self._in_place(op, node, name, env, source, written)
-            if aliases.is_view(node):
+            name = aliases.functional_name(name) if reshaping else name
+            if reshaping or aliases.is_view(node):
                 parent = env[node.args[0]]
                 if isinstance(parent, Ref) and not isinstance(recorded(node), (list, tuple)):
                     relower = self._relower(op, node, name, env, source)
-                    return parent.view(relower, self._writer(op, node, env, source))
+                    return parent.view(relower, self._writer(op, node, name, env, source))
         args, kwargs = _arguments(node, env)
         result = self._lower(op, node, name, args, kwargs, source)
         if _moves_statistics(node):
@@ -186,7 +188,7 @@ class Lowering:
         name = operator_name(origin.target)
         source = source_of(origin, name)
         relower = self._relower(op, origin, name, env, source)
-        return parent.view(lambda value: relower(value)[index], self._writer(op, origin, env, source, index))
+        return parent.view(lambda value: relower(value)[index], self._writer(op, origin, name, env, source, index))
 
     def _relower(
         self, op: OpBuilder, node: torch.fx.Node, name: str, env: Env, source: Source
@@ -198,13 +200,13 @@ class Lowering:
         return again
 
     def _writer(
-        self, op: OpBuilder, node: torch.fx.Node, env: Env, source: Source, index: int | None = None
+        self, op: OpBuilder, node: torch.fx.Node, name: str, env: Env, source: Source, index: int | None = None
     ) -> Callable[[ir.Value, ir.Value], ir.Value]:
         def write(base: ir.Value, new: ir.Value) -> ir.Value:
             args, kwargs = _arguments(node, env)
             origin = recorded(node.args[0])
             with op.at(source, [self._types.expected(origin)]):
-                result = aliases.write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
+                result = aliases.write_back(op, name, base, new, args[1:], kwargs, index)
                 return op.typed(result, base.dtype, tuple(base.shape) if base.shape is not None else None)
 
         return write

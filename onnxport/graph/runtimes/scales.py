@@ -91,6 +91,8 @@ def _spread(node: ir.Node, graph: ir.Graph) -> None:
     if isinstance(last, int) and 1 < last <= _LONGEST_ROW:
         row = np.full(last, factor.const_value.numpy().reshape(()))
         node.replace_input_with(index, add_weight(graph, f"{node.name}/scale", row))
+        if not factor.uses() and not factor.is_graph_output():
+            graph.initializers.pop(factor.name or "", None)
         return
     kinds = ir.TensorType(ir.DataType.INT64), ir.TensorType(ir.DataType.DOUBLE)
     size = node_from(node, "Shape", [other], name=f"{node.name}/Shape", type=kinds[0])

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf, log2
 
 import numpy as np
 import onnx_ir as ir
@@ -22,8 +23,10 @@ _INT64 = ir.DataType.INT64
 _ONLY_INT64 = frozenset({_INT64})
 _HALF, _WHOLE = 1 << 31, 1 << 32
 _EIGEN = "https://github.com/microsoft/onnxruntime/pull/32475"
-# Integers and booleans of no more than 32 bits: sums of those cast to int64 do not reach 2**53.
-_NARROW = frozenset(ir.DataType[name] for name in "BOOL INT8 UINT8 INT16 UINT16 INT32 UINT32".split())
+# The bits of the magnitude of what is cast to int64 from these.
+_WIDTHS: dict[ir.DataType | None, float] = {ir.DataType.BOOL: 1, ir.DataType.INT32: 31, ir.DataType.UINT32: 32}
+_WIDTHS |= {ir.DataType[f"{sign}INT{width}"]: width for sign in ("", "U") for width in (8, 16)}
+_SIZE = 15.5  # what a place or a size counts as: products of two are still sizes
 # Operators whose results are places and sizes, and those that compute such from such.
 _SIZES = frozenset(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"))
 _OF_SIZES = frozenset(
@@ -120,38 +123,47 @@ def _known_axes(node: ir.Node) -> list[int] | None:
     return wholes(node, "axes", everything)
 
 
-def is_moderate(value: ir.Value | None, depth: int = _DEPTH) -> bool:
-    """Whether whole numbers are known to be places, sizes or of 32 bits."""
+def bits(value: ir.Value | None, depth: int = _DEPTH) -> float:
+    """How many bits the magnitude of whole numbers takes at most, as far as the graph shows it; else infinity."""
     if value is None:
-        return True
+        return 0
     if value.const_value is not None:
-        if value.const_value.size > _LOOKED_AT:
-            return False
-        array = value.const_value.numpy()
-        return array.dtype.kind in "iub" and bool(np.all(np.abs(array.astype(np.float64)) < _HALF))
+        return _constant_bits(value.const_value)
     node = value.producer()
     if node is None or node.domain or not depth:
-        return False
+        return inf
+    given = [item for item in node.inputs if item is not None]
     if node.op_type == "Cast":
-        given = node.inputs[0]
-        return given is not None and (given.dtype in _NARROW or is_moderate(given, depth - 1))
+        return _WIDTHS.get(given[0].dtype, bits(given[0], depth - 1)) if given[0].dtype else inf
     if node.op_type in _SIZES or (node.op_type == "TopK" and value is not node.outputs[0]):
-        return True
+        return _SIZE
     if node.op_type not in _OF_SIZES:
-        return False
-    return all(is_moderate(item, depth - 1) for item in node.inputs if item is not None and item.dtype == _INT64)
+        return inf
+    widths = [bits(item, depth - 1) for item in given if item.dtype == _INT64]
+    if node.op_type == "Mul":
+        return sum(widths)
+    return max(widths, default=inf) + (1 if node.op_type in ("Add", "Sub", "Neg") else 0)
+
+
+def _constant_bits(constant: ir.TensorProtocol) -> float:
+    if constant.size > _LOOKED_AT:
+        return inf
+    array = constant.numpy()
+    if array.dtype.kind not in "iub":
+        return inf
+    return log2(max(float(np.abs(array.astype(np.float64)).max(initial=0)), 1))
 
 
 def _is_large(node: ir.Node) -> bool:
-    return not all(is_moderate(value) for value in node.inputs)
+    return any(bits(value) > 31 for value in node.inputs)
 
 
 def _is_large_reduction(node: ir.Node) -> bool:
-    return not is_moderate(node.inputs[0])
+    return bits(node.inputs[0]) > (32 if node.op_type == "ReduceSum" else 31)  # 2**21 of them sum to 2**53
 
 
 def _is_product(node: ir.Node) -> bool:
-    return _known_axes(node) is not None and _is_large_reduction(node)
+    return _known_axes(node) is not None and bits(node.inputs[0]) not in (_SIZE, 0, 1)
 
 
 _WRONG = "onnxruntime takes the lower 32 bits for signed"

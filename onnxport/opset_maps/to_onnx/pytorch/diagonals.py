@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import onnx_ir as ir
 import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.indexing import diagonal
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -52,3 +55,28 @@ def diag(op: OpBuilder, x: ir.Value, offset: int = 0) -> ir.Value:
 def diagflat(op: OpBuilder, x: ir.Value, offset: int = 0) -> ir.Value:
     """All elements as a diagonal."""
     return diag_embed(op, op.Reshape(x, [-1]), offset)
+
+
+@aten.lower(
+    "aten::fill_diagonal",
+    cases=[
+        case(lambda x: x.clone().fill_diagonal_(7.0), f32(2, 3), dynamic=True),
+        case(lambda x: x.clone().fill_diagonal_(7), i64(7, 3)),
+        case(lambda x: x.clone().fill_diagonal_(7.0, wrap=True), f32(9, 3), dynamic=True),
+        case(lambda x: x.clone().fill_diagonal_(7.0), f32(3, 3, 3)),
+    ],
+)
+def fill_diagonal(op: OpBuilder, x: ir.Value, fill_value: Operand, wrap: bool = False) -> ir.Value:
+    """A number where all places are equal; of a tall matrix (`wrap`) at every place that is a multiple of its width and 1."""
+    axes = range(rank(x))
+    places = [op.Range(0, op.Squeeze(op.dim(x, axis), op.axes(0)), 1) for axis in axes]
+    first, *others = (
+        op.Unsqueeze(place, op.axes(*(other for other in axes if other != axis)))
+        for axis, place in zip(axes, places, strict=True)
+    )
+    if wrap and rank(x) == 2:
+        width = op.dim(x, 1)
+        chosen = op.Equal(op.Mod(op.Add(op.Mul(first, width), others[0]), op.Add(width, 1)), 0)
+    else:
+        chosen = reduce(op.And, (op.Equal(first, other) for other in others))
+    return op.Where(chosen, to_dtype(op, fill_value, op.result.dtype), x)
