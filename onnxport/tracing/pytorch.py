@@ -25,13 +25,11 @@ from onnxport.tracing.pytorch_answers import frozen_notes, replayed
 from onnxport.tracing.pytorch_answers import recorded as recorded_answers
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
-from onnxport.tracing.pytorch_hooks import hooked
+from onnxport.tracing.pytorch_hooks import hooked, modes_for
 from onnxport.tracing.pytorch_inputs import Call, Dims
-from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_reasons import quiet, reason
-from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_transforms import (
     check_plain,
@@ -253,7 +251,7 @@ def _export(
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        modes = [] if strict else _modes(call.module)  # Dynamo has no part in function modes
+        modes = [] if strict else modes_for(call.module)  # Dynamo has no part in function modes
         modes += [] if answers is None else [answers]
         try:
             program = _program(call, shapes, strict, apart_from_user, modes)
@@ -294,27 +292,15 @@ def _program(
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None
         for module in (call.module,) if shell is None else (shell, call.module):
-            fixed = nullcontext() if hits is None else known_constants(call.module, module)
-            with fixed, hits or nullcontext(), hooked(module, modes):
+            known = nullcontext() if hits is None else known_constants(call.module, module)
+            with known, hits or nullcontext(), hooked(module, modes):
                 program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
             if module is call.module or not reaches_past(program, call.module):
                 break
         return program
 
 
-def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
-    """What stands in for functions and layers that torch can't trace with dynamic sizes or at all."""
-    modules = list(module.modules())
-    modes: list[TorchFunctionMode] = []
-    if any(is_recurrent(item) for item in modules):
-        modes.append(kept_whole())
-    if any(has_masks(item) for item in modules):
-        modes.append(masks_as_given())
-    return modes
-
-
 _SIDE_EFFECTS = "While compiling, we found certain side effects"  # Dynamo, of buffers that it writes to
-_TRAINED = "the model is traced in training mode"
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 
@@ -399,7 +385,8 @@ def _program_dims(
 
 def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
-    notes = (f"{_TRAINED}; model.eval() gives the one for inference", *notes) if trained else notes
+    in_training = "the model is traced in training mode; model.eval() gives the one for inference"
+    notes = (in_training, *notes) if trained else notes
     paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
     fixed = _fixed(program, call, dims)

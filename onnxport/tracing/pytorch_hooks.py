@@ -1,4 +1,4 @@
-"""What stands in for layers of torch.nn while they are traced: hooks, which are gone afterwards."""
+"""What stands in for functions and layers of torch.nn while they are traced: modes, and hooks, which are gone afterwards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch.overrides import TorchFunctionMode
 
+from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_padding import padding_as_zeros
-from onnxport.tracing.pytorch_recurrent import kept_whole
+from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
+
+
+def modes_for(module: torch.nn.Module) -> list[TorchFunctionMode]:
+    """What stands in for functions and layers that torch can't trace with dynamic sizes or at all."""
+    modules = list(module.modules())
+    modes: list[TorchFunctionMode] = []
+    if any(is_recurrent(item) for item in modules):
+        modes.append(kept_whole())
+    if any(has_masks(item) for item in modules):
+        modes.append(masks_as_given())
+    return modes
 
 
 @contextmanager
