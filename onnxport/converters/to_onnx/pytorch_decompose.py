@@ -94,8 +94,8 @@ def _traced(
 
 def _fixed(operands: Sequence[Any]) -> int:
     """How many symbols of dynamic dimensions stand for another one or a number by now."""
-    modes = (getattr(item, "fake_mode", None) for item in operands)
-    symbols = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
+    modes = (getattr(item, "fake_mode", None) or getattr(item, "node", None) for item in operands)  # a size has a node
+    symbols = next((env for mode in modes if (env := getattr(mode, "shape_env", None)) is not None), None)
     return len(symbols.replacements) if symbols is not None else 0
 
 

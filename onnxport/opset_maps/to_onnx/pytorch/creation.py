@@ -141,12 +141,22 @@ def linspace(op: OpBuilder, start: Operand, end: Operand, steps: int, **_: objec
     return _constant(op, torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)))
 
 
-@aten.lower("aten::eye", cases=[case(lambda x: torch.eye(3) + x, f32(3)), case(lambda x: torch.eye(2, 3) + x, f32(3))])
-def eye(op: OpBuilder, n: int, m: int | None = None, **_: object) -> ir.Value:
+@aten.lower(
+    "aten::eye",
+    cases=[
+        case(lambda x: torch.eye(3) + x, f32(3)),
+        case(lambda x: torch.eye(2, 3) + x, f32(3)),
+        case(lambda x: torch.eye(x.shape[0]) @ x, f32(2, 3), dynamic=True),
+        case(lambda x: torch.eye(x.shape[0], 3, dtype=torch.int64) + x, f32(2, 3), dynamic=True),
+    ],
+)
+def eye(op: OpBuilder, n: Size, m: Size | None = None, **_: object) -> ir.Value:
     """The identity matrix."""
-    if isinstance(n, ir.Value) or isinstance(m, ir.Value):
-        raise UnsupportedOperator("an identity matrix of dynamic size")
-    return op.const(np.eye(n, m), op.result.dtype)
+    if isinstance(n, int) and (m is None or isinstance(m, int)):
+        return op.const(np.eye(n, m), op.result.dtype)
+    rows = op.Unsqueeze(op.Range(0, n, 1), op.axes(1))
+    columns = op.Unsqueeze(op.Range(0, n if m is None else m, 1), op.axes(0))
+    return op.cast(op.Equal(rows, columns), op.result.dtype)
 
 
 @aten.lower(
