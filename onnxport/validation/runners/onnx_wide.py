@@ -23,6 +23,7 @@ from onnxport.graph.guard.bounds import Guard, current
 from onnxport.graph.guard.requests import RemoteModel, stored, with_shapes
 from onnxport.graph.runtime import Session
 from onnxport.validation.runners.base import nested
+from onnxport.validation.runners.onnx_unfused import unfuse
 
 NARROW = {getattr(TensorProto, name.upper()): f"tensor({name})" for name in ("float", "float16", "bfloat16")}
 _DOUBLE = "tensor(double)"
@@ -101,6 +102,7 @@ def widened(proto: onnx.ModelProto) -> onnx.ModelProto:
         InvalidModelError: an operator has no such form.
     """
     inlined = onnx.inliner.inline_local_functions(proto) if proto.functions else copy.deepcopy(proto)
+    unfuse(inlined.graph)
     typed = _Types(inlined)
     versions = {item.domain: item.version for item in inlined.opset_import}
     _widen_graph(inlined.graph, versions, typed)

@@ -15,6 +15,7 @@ from torch import fx, nn
 from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant
+from onnxport.opset_maps.from_onnx.pytorch.stored import RecordedModule
 from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, leaves, twins
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
@@ -238,7 +239,7 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
     for kind in ("call_module", "get_attr"):
         for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
             place(root, target, recorder.attributes.get(target))
-    result = fx.GraphModule(root, recorder.graph, name)
+    result = RecordedModule(root, recorder.graph, name)
     _without_constants(result)
     result._deepcopy_hooks.append(_without_constants)
     return result

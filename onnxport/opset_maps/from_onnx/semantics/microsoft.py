@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
-from onnxport.opset_maps.cases import f32
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32, i32
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics import elementwise, normalization
+from onnxport.opset_maps.from_onnx.semantics import elementwise, linear, normalization, windows
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 
@@ -77,6 +81,156 @@ def fused_matmul(
     return product if alpha == 1 else xp.multiply(product, alpha)
 
 
+@onnx.op(
+    "BiasGelu",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[_node("BiasGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b")],
+)
+def bias_gelu(xp: Namespace, x: Tensor, bias: Tensor) -> Tensor:
+    """Gelu of x + bias."""
+    return elementwise.gelu(xp, xp.add(x, bias))
+
+
+@onnx.op(
+    "FastGelu",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        _node("FastGelu (x)", f32(3, 4)),
+        _node("FastGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b"),
+    ],
+)
+def fast_gelu(xp: Namespace, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The tanh form of Gelu, of x + bias."""
+    return elementwise.gelu(xp, x if bias is None else xp.add(x, bias), approximate="tanh")
+
+
+class FusedActivation(TypedDict, total=False):
+    """The activation of a fused operator and its parameters."""
+
+    activation: str
+    activation_params: Sequence[float]
+    activation_alpha: float
+    activation_beta: float
+    activation_gamma: float
+
+
+class FusedConvAttributes(windows.ConvAttributes, FusedActivation, total=False):
+    """Attributes of FusedConv."""
+
+
+class FusedGemmAttributes(linear.GemmAttributes, FusedActivation, total=False):
+    """Attributes of FusedGemm."""
+
+
+def _activated(xp: Namespace, x: Tensor, form: FusedActivation) -> Tensor:
+    """x after the activation of a fused operator."""
+    kind = form.get("activation", "")
+    numbers = tuple(form.get("activation_params") or ())
+    if not numbers:
+        numbers = (form.get("activation_alpha", 0.01 if kind == "LeakyRelu" else 0.2), form.get("activation_beta", 0.5))
+    match kind:
+        case "":
+            return x
+        case "Relu":
+            return xp.clip(x, 0)
+        case "Tanh":
+            return xp.tanh(x)
+        case "Sigmoid":
+            return xp.sigmoid(x)
+        case "LeakyRelu":
+            return elementwise.leaky_relu(xp, x, alpha=numbers[0])
+        case "Clip":
+            return xp.clip(x, numbers[0], numbers[1])
+        case "HardSigmoid":
+            return elementwise.hard_sigmoid(xp, x, alpha=numbers[0], beta=numbers[1])
+    raise UnsupportedOperator(f"activation {kind!r}")
+
+
+_IMAGE = "float[N, 3, 5, 6] x, float[4, 3, 3, 3] w"
+
+
+@onnx.op(
+    "FusedConv",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        _node(
+            'FusedConv <activation = "LeakyRelu", activation_params = [0.2], pads = [1, 1, 1, 1]> (x, w, b)',
+            f32(2, 3, 5, 6),
+            f32(4, 3, 3, 3),
+            f32(4),
+            operands=f"{_IMAGE}, float[4] b",
+            result="float[N, 4, 5, 6] y",
+        ),
+        _node(
+            'FusedConv <activation = "Relu"> (x, w, b, z)',
+            f32(2, 3, 5, 6),
+            f32(4, 3, 3, 3),
+            f32(4),
+            f32(2, 4, 3, 4),
+            operands=f"{_IMAGE}, float[4] b, float[N, 4, 3, 4] z",
+            result="float[N, 4, 3, 4] y",
+        ),
+        _node(
+            'FusedConv <activation = "HardSigmoid", activation_params = [0.3, 0.4]> (x, w)',
+            f32(2, 3, 5, 6),
+            f32(4, 3, 3, 3),
+            operands=_IMAGE,
+            result="float[N, 4, 3, 4] y",
+        ),
+    ],
+)
+def fused_conv(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    added: Tensor | None = None,
+    **form: Unpack[FusedConvAttributes],
+) -> Tensor:
+    """Convolution, the sum with another image, and an activation."""
+    result = windows.conv(xp, x, w, b, **form)  # type: ignore[misc]  # a convolution's attributes are among them
+    return _activated(xp, result if added is None else xp.add(result, added), form)
+
+
+@onnx.op(
+    "FusedGemm",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        _node(
+            'FusedGemm <activation = "Relu", alpha = 0.5, transB = 1> (x, w, b)',
+            f32(3, 4),
+            f32(5, 4),
+            f32(5),
+            operands=f"{_ROWS}, float[5, 4] w, float[5] b",
+            result="float[N, 5] y",
+        ),
+        _node(
+            'FusedGemm <activation = "LeakyRelu", activation_alpha = 0.3> (x, w, b)',
+            f32(3, 4),
+            f32(4, 5),
+            f32(5),
+            operands=f"{_ROWS}, float[4, 5] w, float[5] b",
+            result="float[N, 5] y",
+        ),
+    ],
+)
+def fused_gemm(
+    xp: Namespace, a: Tensor, b: Tensor, c: Tensor | None = None, **form: Unpack[FusedGemmAttributes]
+) -> Tensor:
+    """A product and an activation."""
+    plain = linear.GemmAttributes(
+        alpha=form.get("alpha", 1.0),
+        beta=form.get("beta", 1.0),
+        transA=form.get("transA", 0),
+        transB=form.get("transB", 0),
+    )
+    return _activated(xp, linear.gemm(xp, a, b, c, **plain), form)
+
+
 _SKIP = "float[N, 3, 4] x, float[N, 3, 4] s, float[4] g, float[4] b, float[4] c"
 
 
@@ -119,3 +273,121 @@ def skip_layer_normalization(
     normal = normalization.standardised(xp, total, (xp.ndim(x) - 1,), epsilon)[0]
     result = xp.multiply(normal, gamma)
     return _with_sum(xp, result if beta is None else xp.add(result, beta), total)
+
+
+def _root_mean(xp: Namespace, x: Tensor, epsilon: float) -> Tensor:
+    """x divided by the root of the mean of its squares along the last axis."""
+    square = xp.mean(xp.square(x), (xp.ndim(x) - 1,), True)
+    return xp.multiply(x, xp.reciprocal(xp.sqrt(xp.add(square, epsilon))))
+
+
+@onnx.op(
+    "SkipSimplifiedLayerNormalization",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        _node(
+            "SkipSimplifiedLayerNormalization <epsilon = 0.01> (x, s, g, b)",
+            *[f32(2, 3, 4)] * 2,
+            *[f32(4)] * 2,
+            operands="float[N, 3, 4] x, float[N, 3, 4] s, float[4] g, float[4] b",
+            result="float[N, 3, 4] y",
+        )
+    ],
+)
+def skip_simplified_layer_normalization(
+    xp: Namespace,
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-5,
+) -> Any:
+    """Root mean square normalisation of x + skip + bias."""
+    total = _skipped(xp, x, skip, bias)
+    return _with_sum(xp, xp.multiply(_root_mean(xp, total, epsilon), gamma), total)
+
+
+@onnx.op(
+    "SimplifiedLayerNormalization",
+    versions=(1,),
+    cases=[
+        graph(
+            "(float[N, 4] x, float[4] g) => (float[N, 4] y) "
+            "{y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.01> (x, g)}",
+            f32(3, 4),
+            f32(4),
+        )
+    ],
+)
+def simplified_layer_normalization(
+    xp: Namespace, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Tensor:
+    """Root mean square normalisation, as onnxruntime writes it in the domain of ONNX."""
+    if axis not in (-1, xp.ndim(x) - 1):
+        raise UnsupportedOperator(f"axis {axis} of {xp.ndim(x)}")
+    dtype = xp.dtype(x)
+    wide = xp.astype(x, ir.DataType(stash_type))
+    return xp.multiply(xp.astype(_root_mean(xp, wide, epsilon), dtype), scale)
+
+
+def _embedded(*, given: str, more: str, inputs: Any) -> Any:
+    ids = "int32[N, 3] ids, int32[N, 3] kinds, float[9, 4] w, float[5, 4] p, float[2, 4] s, float[4] g, float[4] b"
+    return graph(
+        f"({ids}{more}) => (float[N, 3, 4] y) "
+        f"{{y, m = com.microsoft.EmbedLayerNormalization <epsilon = 0.01> (ids, kinds, w, p, s, g, b{given})}}",
+        i32(2, 3, low=0, high=9),
+        i32(2, 3, low=0, high=2),
+        f32(9, 4),
+        f32(5, 4),
+        f32(2, 4),
+        f32(4),
+        f32(4),
+        *inputs,
+    )
+
+
+@onnx.op(
+    "EmbedLayerNormalization",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        _embedded(given="", more="", inputs=()),
+        _embedded(
+            given=", mask, places",
+            more=", int32[N, 3] mask, int32[N, 3] places",
+            inputs=(i32(2, 3, low=0, high=2), i32(2, 3, low=0, high=5)),
+        ),
+    ],
+)
+def embed_layer_normalization(
+    xp: Namespace,
+    ids: Tensor,
+    segment_ids: Tensor | None,
+    words: Tensor,
+    places: Tensor,
+    segments: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 1,
+) -> Any:
+    """Layer normalisation of the sum of embeddings; how many words of each row count; the sum."""
+    if not mask_index_type:
+        raise UnsupportedOperator("mask_index_type 0")
+    length = xp.shape(ids)[1]
+    total = xp.take(words, xp.astype(ids, ir.DataType.INT64), 0)
+    positions = xp.arange(0, length) if position_ids is None else xp.astype(position_ids, ir.DataType.INT64)
+    total = xp.add(total, xp.take(places, positions, 0))
+    if segment_ids is not None and segments is not None:
+        total = xp.add(total, xp.take(segments, xp.astype(segment_ids, ir.DataType.INT64), 0))
+    normal = normalization.standardised(xp, total, (2,), epsilon)[0]
+    result = xp.add(xp.multiply(normal, gamma), beta)
+    counted = xp.zeros((xp.shape(ids)[0],), ir.DataType.INT32)
+    if mask is not None:
+        counted = xp.sum(mask, (1,))
+    return (result, counted, total)[: xp.output_count] if xp.output_count > 1 else result

@@ -1,0 +1,121 @@
+"""A module of a recorded graph that is pickled as its graph.
+
+torch.fx pickles the source of a module's ``forward`` and traces it again where it is loaded. What a program asks of sizes
+while it runs (a loop over steps, a branch) can't be traced again, and some constants and names can't be read again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+
+class RecordedModule(fx.GraphModule):
+    """A torch.fx module whose pickle holds its graph node by node; functions stand in it by their names."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The module's attributes and the lines of its graph."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}
+        return restored, (type(self).__name__, state, lines(self.graph))
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The result of another line."""
+
+    line: int
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that a module has under its name; pickle would look for the qualified name, which some of torch's lack."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A node as it is stored."""
+
+    op: str
+    name: str
+    target: Any
+    args: Any
+    kwargs: Any
+    is_tensor: bool  # an input that is a tensor
+
+
+def lines(graph: fx.Graph) -> list[Line]:
+    """The nodes of a graph in order."""
+    places = {node: _Result(index) for index, node in enumerate(graph.nodes)}
+    return [
+        Line(
+            node.op,
+            node.name,
+            _stored(node.target),
+            _plain(fx.node.map_arg(node.args, places.__getitem__)),
+            _plain(fx.node.map_arg(node.kwargs, places.__getitem__)),
+            bool(node.meta.get("tensor")),
+        )
+        for node in graph.nodes
+    ]
+
+
+def restored(name: str, state: dict[str, Any], stored: list[Line]) -> RecordedModule:
+    """The module of a pickle."""
+    module = RecordedModule.__new__(RecordedModule)
+    type(module).__name__ = name
+    module.__setstate__(state)
+    graph = fx.Graph()
+    nodes: list[fx.Node] = []
+    for line in stored:
+        node = graph.create_node(
+            line.op, _target(line), _linked(line.args, nodes), _linked(line.kwargs, nodes), line.name
+        )
+        if line.is_tensor:
+            node.meta["tensor"] = True
+        nodes.append(node)
+    module.graph = graph
+    return module
+
+
+def _stored(target: Any) -> Any:
+    module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
+    if callable(target) and module and name and getattr(sys.modules.get(module), name, None) is target:
+        return _Function(module, name)
+    return target
+
+
+def _target(line: Line) -> Any:
+    target = line.target
+    return getattr(importlib.import_module(target.module), target.name) if isinstance(target, _Function) else target
+
+
+def _plain(value: Any) -> Any:
+    """Arguments in Python's own containers: torch.fx has its own, which need not stay as they are."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value)) if type(value) is tuple else value
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(_plain(value.start), _plain(value.stop), _plain(value.step))
+    return value
+
+
+def _linked(value: Any, nodes: list[fx.Node]) -> Any:
+    if isinstance(value, _Result):
+        return nodes[value.line]
+    if isinstance(value, (tuple, list)):
+        return type(value)(_linked(item, nodes) for item in value)
+    if isinstance(value, dict):
+        return {key: _linked(item, nodes) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(_linked(item, nodes) for item in (value.start, value.stop, value.step)))
+    return value

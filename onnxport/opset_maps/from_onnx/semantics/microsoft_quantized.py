@@ -1,0 +1,286 @@
+"""Quantized elementwise operators and pools of com.microsoft, as onnxruntime's quantisers and optimisers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict, Unpack
+
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32
+from onnxport.opset_maps.from_onnx.cases import graph
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.semantics import elementwise, quantization, windows
+from onnxport.opset_maps.from_onnx.semantics.microsoft import MICROSOFT
+from onnxport.opset_maps.from_onnx.semantics.quantization import dequantize_linear, saturated
+from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.maps import onnx
+
+_FLOAT = ir.DataType.FLOAT
+
+
+def quantized_case(
+    call: str, result: str, *inputs: Any, operands: str = "float[N, 4] x", held: str = "", more: str = ""
+) -> Any:
+    """A case whose operands are quantised in the graph: `q` is x in uint8, `p` in another scale."""
+    constants = "".join(
+        f"{name} = Constant <value = {kind} {{{value}}}> () "
+        for name, kind, value in (
+            ("s", "float", 0.0317),
+            ("z", "uint8", 120),
+            ("t", "float", 0.0471),
+            ("u", "uint8", 131),
+        )
+    )
+    body = f"{constants}{held}q = QuantizeLinear (x, s, z) p = QuantizeLinear (x, t, u) {more}{call}"
+    return graph(f"({operands}) => ({result}) {{{body}}}", *inputs)
+
+
+def _real(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int = 1) -> Tensor:
+    return dequantize_linear(xp, x, scale, zero, axis=axis)
+
+
+def requantized(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: ir.DataType) -> Tensor:
+    """x / scale, rounded, plus the zero point."""
+    offset = None if zero is None else xp.astype(zero, _FLOAT)
+    return saturated(xp, xp.divide(x, scale), offset, dtype)
+
+
+def _pair(name: str) -> Callable[..., Tensor]:
+    def operator(
+        xp: Namespace,
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor | None,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+    ) -> Tensor:
+        wide = getattr(xp, name)(_real(xp, a, a_scale, a_zero), _real(xp, b, b_scale, b_zero))
+        return requantized(xp, wide, y_scale, y_zero, xp.dtype(a))
+
+    operator.__doc__ = f"{name} of quantized numbers, quantized."
+    return operator
+
+
+for _op_type, _name in (("QLinearAdd", "add"), ("QLinearMul", "multiply")):
+    onnx.op(
+        _op_type,
+        versions=(1,),
+        domain=MICROSOFT,
+        cases=[
+            quantized_case(
+                f"y = com.microsoft.{_op_type} (q, s, z, p, t, u, t, z)",
+                "uint8[N, 4] y",
+                f32(3, 4, low=-2.0, high=2.0),
+            )
+        ],
+    )(_pair(_name))
+
+
+def _single(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def operator(
+        xp: Namespace,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+        **form: Any,
+    ) -> Tensor:
+        wide = compute(xp, _real(xp, x, x_scale, x_zero), **form)
+        return requantized(xp, wide, y_scale, y_zero, xp.dtype(x))
+
+    return operator
+
+
+class SlopeForm(TypedDict, total=False):
+    """Attributes of QLinearLeakyRelu."""
+
+    alpha: float
+
+
+@onnx.op(
+    "QLinearSigmoid",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "y = com.microsoft.QLinearSigmoid (q, s, z, k, c)",
+            "uint8[N, 4] y",
+            f32(3, 4),
+            held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
+        )
+    ],
+)
+def qlinear_sigmoid(
+    xp: Namespace, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
+) -> Tensor:
+    """The logistic function of quantized numbers, quantized."""
+    return _single(lambda xp, x: xp.sigmoid(x))(xp, x, x_scale, x_zero, y_scale, y_zero)
+
+
+@onnx.op(
+    "QLinearLeakyRelu",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case("y = com.microsoft.QLinearLeakyRelu <alpha = 0.2> (q, s, z, t, z)", "uint8[N, 4] y", f32(3, 4))
+    ],
+)
+def qlinear_leaky_relu(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    **form: Unpack[SlopeForm],
+) -> Tensor:
+    """Below 0, alpha x, of quantized numbers, quantized."""
+    return _single(elementwise.leaky_relu)(xp, x, x_scale, x_zero, y_scale, y_zero, **form)
+
+
+class SoftmaxForm(TypedDict, total=False):
+    """Attributes of QLinearSoftmax; `opset` is that of the Softmax that it stands for."""
+
+    axis: int
+    opset: int
+
+
+@onnx.op(
+    "QLinearSoftmax",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (q, s, z, k, c)",
+            "uint8[N, 4] y",
+            f32(3, 4),
+            held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
+        )
+    ],
+)
+def qlinear_softmax(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    **form: Unpack[SoftmaxForm],
+) -> Tensor:
+    """Softmax of quantized numbers, quantized."""
+    axis, rank = form.get("axis", -1), xp.ndim(x)
+    axis = axis + rank if axis < 0 else axis
+    if form.get("opset", 13) < 13 and axis != rank - 1:
+        raise UnsupportedOperator("a Softmax over several axes")
+    return _single(lambda xp, x: xp.softmax(x, axis))(xp, x, x_scale, x_zero, y_scale, y_zero)
+
+
+class LayoutForm(TypedDict, total=False):
+    """Whether an image has its channels last."""
+
+    channels_last: int
+
+
+def _first(form: Any) -> None:
+    if form.pop("channels_last", 0):
+        raise UnsupportedOperator("channels_last=1")
+
+
+_IMAGE = "float[N, 2, 5, 6] x"
+
+
+@onnx.op(
+    "QLinearGlobalAveragePool",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "y = com.microsoft.QLinearGlobalAveragePool (q, s, z, t, u)",
+            "uint8[N, 2, 1, 1] y",
+            f32(2, 2, 5, 6),
+            operands=_IMAGE,
+        )
+    ],
+)
+def qlinear_global_average_pool(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    **form: Unpack[LayoutForm],
+) -> Tensor:
+    """The mean of each quantized image, quantized."""
+    _first(form)
+    axes = tuple(range(2, xp.ndim(x)))
+    return _single(lambda xp, x: xp.mean(x, axes, True))(xp, x, x_scale, x_zero, y_scale, y_zero)
+
+
+class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
+    """Attributes of QLinearAveragePool."""
+
+
+@onnx.op(
+    "QLinearAveragePool",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (q, s, z, t, u)",
+            "uint8[N, 2, 5, 3] y",
+            f32(2, 2, 5, 6),
+            operands=_IMAGE,
+        )
+    ],
+)
+def qlinear_average_pool(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    **form: Unpack[QuantizedPoolForm],
+) -> Tensor:
+    """The mean of each window of quantized images, quantized."""
+    _first(form)
+    return _single(windows.average_pool)(xp, x, x_scale, x_zero, y_scale, y_zero, **form)
+
+
+@onnx.op(
+    "QLinearConcat",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "y = com.microsoft.QLinearConcat <axis = 1> (t, z, q, s, z, p, t, u)", "uint8[N, 8] y", f32(3, 4)
+        ),
+    ],
+)
+def qlinear_concat(xp: Namespace, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
+    """Quantized tensors in a row, in one scale."""
+    groups = [parts[place : place + 3] for place in range(0, len(parts), 3)]
+    wide = [
+        requantized(xp, _real(xp, part, scale, zero), y_scale, y_zero, xp.dtype(part)) for part, scale, zero in groups
+    ]
+    return xp.concat(wide, axis + xp.ndim(wide[0]) if axis < 0 else axis)
+
+
+for _op_type, _entry in (
+    ("QuantizeLinear", quantization.quantize_linear),
+    ("DequantizeLinear", quantization.dequantize_linear),
+):
+    _call = "y = com.microsoft.QuantizeLinear (x, s, z)"
+    if _op_type == "DequantizeLinear":
+        _call = "y = com.microsoft.DequantizeLinear (q, s, z)"
+    _kind = "uint8" if _op_type == "QuantizeLinear" else "float"
+    onnx.op(_op_type, versions=(1,), domain=MICROSOFT, cases=[quantized_case(_call, f"{_kind}[N, 4] y", f32(3, 4))])(
+        _entry
+    )

@@ -1,0 +1,62 @@
+"""Graphs as other tools write them: what people do with them once they are imported."""
+
+import io
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxport
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+# Each gives a module whose source torch.fx can't trace again: a loop over steps, an infinite constant, a pooling function that
+# torch keeps under another name, a branch that the values decide.
+PROGRAMS = {
+    "steps": """(float[S, N, 4] x, float[1, 9, 4] w, float[1, 9, 3] r) => (float[S, 1, N, 3] y)
+        {y = GRU <hidden_size = 3> (x, w, r)}""",
+    "infinity": """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () low = Log (zero)
+         c = Greater (x, zero) h = Where (c, x, low) y = Softmax <axis = -1> (h)}""",
+    "pool": """(float[N, 2, 5, 5] x) => (float[N, 2, 4, 4] y) {y = MaxPool <kernel_shape = [2, 2]> (x)}""",
+    "unknown rank": """(float x, int64[r] s) => (float y) {h = Reshape (x, s) y = Softmax <axis = 0> (h)}""",
+    "branch": """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () s = ReduceSum <keepdims = 0> (x) c = Greater (s, zero)
+         y = If (c) <then_branch = a () => (float[N, 4] p) {p = Neg (x)},
+                     else_branch = b () => (float[N, 4] q) {q = Exp (x)}>}""",
+    "steps of a loop": """(float[N, 4] x, int64 n) => (float[N, 4] y)
+        {t = Constant <value = bool {1}> ()
+         y = Loop (n, t, x) <body = g (int64 i, bool c, float[N, 4] h) => (bool d, float[N, 4] k)
+            {d = Identity (c) k = Add (h, x)}>}""",
+}
+
+
+def parsed(text):
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> case {text}')
+
+
+def drawn(model):
+    rng = np.random.default_rng(0)
+    for item in model.graph.input:
+        if item.name == "s":
+            yield torch.tensor([1, 1])
+        elif item.type.tensor_type.elem_type == onnx.TensorProto.INT64:
+            yield torch.tensor(3)
+        else:
+            sizes = [dim.dim_value or 2 for dim in item.type.tensor_type.shape.dim]
+            yield torch.tensor(rng.standard_normal(sizes), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_pickled_module_is_the_same_program(name):
+    model = parsed(PROGRAMS[name])
+    module, inputs = onnxport.convert(model, to="pytorch", validate=False), tuple(drawn(model))
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    torch.testing.assert_close(loaded(*inputs), module(*inputs), rtol=0, atol=0)
+    assert loaded.code == module.code
+    assert loaded.input_names == module.input_names
+    assert list(loaded.state_dict()) == list(module.state_dict())
