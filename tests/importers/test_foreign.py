@@ -60,3 +60,29 @@ def test_a_pickled_module_is_the_same_program(name):
     assert loaded.code == module.code
     assert loaded.input_names == module.input_names
     assert list(loaded.state_dict()) == list(module.state_dict())
+
+
+def test_a_state_dict_has_the_files_names_in_the_files_order():
+    weights = ["b.self.query.weight", "b.self.query.bias", "a.graph.weight", "a.graph.bias", "b.out.weight"]
+    shapes = {"weight": [4, 4], "bias": [4]}
+    rng = np.random.default_rng(0)
+    tensors = [
+        onnx.numpy_helper.from_array(rng.standard_normal(shapes[name.split(".")[-1]]).astype("float32"), name)
+        for name in weights
+    ]
+    model = parsed(
+        """(float[N, 4] x) => (float[N, 4] y) <float[4, 4] "b.out.weight", float[4, 4] "a.graph.weight", float[4] "a.graph.bias",
+            float[4, 4] "b.self.query.weight", float[4] "b.self.query.bias">
+        {g = MatMul (x, "b.out.weight") h = Gemm <transB = 1> (g, "a.graph.weight", "a.graph.bias")
+         y = Gemm <transB = 1> (h, "b.self.query.weight", "b.self.query.bias")}"""
+    )
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(tensors)
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert list(module.state_dict()) == [
+        "b.self.query.weight",
+        "b.self.query.bias",
+        "b.out.weight",
+        "a.graph.weight",
+        "a.graph.bias",
+    ]

@@ -22,6 +22,9 @@ EXCEPTIONS = {
     ): "names values of the outer graph to differentiate; the imported module has gradients",
 }
 
+# Versions of a runtime's own in the domain of ONNX.
+OF_RUNTIMES = {("", "LayerNormalization"): {1}}  # onnxruntime's optimiser, in files of opsets before 17
+
 
 def declared():
     found = {}
@@ -55,7 +58,7 @@ def test_exceptions_only_shrink():
 
 
 def test_no_entry_declares_a_version_that_does_not_exist():
-    known = published()
+    known = {key: versions | OF_RUNTIMES.get(key, set()) for key, versions in published().items()}
     deprecated = {(s.domain, s.name): s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.deprecated}
     wrong = {
         f"{domain}::{name}": sorted(versions - known.get((domain, name), set()) - {deprecated.get((domain, name))})

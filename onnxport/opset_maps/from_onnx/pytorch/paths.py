@@ -43,6 +43,7 @@ class Paths:
         self._containers: set[str] = set()
         self._next: dict[str, int] = {}
         weights = [value for value in values if not is_written_constant(value.name or "")]
+        self._order = weights
         # Names that can stay are taken first, so that no cleaned name is before them.
         kept = [value for value in weights if value.name and cleaned(value.name) == value.name]
         self._containers.update(container for value in kept for container in _containers(value.name or ""))
@@ -56,6 +57,10 @@ class Paths:
         if value not in self._paths:
             self._paths[value] = self.take(cleaned(value.name or ""))
         return self._paths[value]
+
+    def order(self) -> list[str]:
+        """The paths of the initializers, in their order in the file."""
+        return [self._paths[value] for value in self._order if value in self._paths]
 
     def take(self, base: str) -> str:
         """`base`, numbered where something has that path, lies below it or stands in its way."""
@@ -84,25 +89,33 @@ def cleaned(name: str) -> str:
 
     >>> cleaned("layer1.0.conv1.weight"), cleaned("onnx::MatMul_3"), cleaned("a..b"), cleaned("block.class.training")
     ('layer1.0.conv1.weight', 'onnx::MatMul_3', 'a__b', 'block.class_.training_')
+    >>> cleaned("attention.self.query.weight"), cleaned("self.query"), cleaned("graph")
+    ('attention.self.query.weight', 'self_.query', 'graph_')
     """
     parts = name.split(".")
     if not all(parts):
         parts = ["_".join(parts)]
-    return ".".join(map(_part, parts))
+    return ".".join(_part(part, _attributes() if i == 0 else _inner_attributes()) for i, part in enumerate(parts))
 
 
-def _part(part: str) -> str:
+def _part(part: str, taken: frozenset[str]) -> str:
     # Python reads identifiers in normal form KC (PEP 3131): other spellings would be another attribute.
     text = "".join(c if c.isprintable() and c not in "\"'\\" else "_" for c in unicodedata.normalize("NFKC", part))
     text = text.replace(".", "_") or "unnamed"
-    reserved = keyword.iskeyword(text) or text in _attributes() or text.startswith(_PRIVATE)
+    reserved = keyword.iskeyword(text) or text in taken or text.startswith(_PRIVATE)
     return f"{text.lstrip('_') or 'unnamed'}_" if reserved else text
 
 
 @cache
 def _attributes() -> frozenset[str]:
-    """What a module has that no parameter may replace."""
+    """What the whole module has that no parameter may replace."""
     return frozenset({*dir(torch.nn.Module()), *dir(fx.GraphModule(torch.nn.Module(), fx.Graph())), *_OWN})
+
+
+@cache
+def _inner_attributes() -> frozenset[str]:
+    """What a module inside has that no parameter may replace."""
+    return frozenset(dir(torch.nn.Module()))
 
 
 def _containers(path: str) -> list[str]:

@@ -240,6 +240,7 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
         for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
             place(root, target, recorder.attributes.get(target))
     result = RecordedModule(root, recorder.graph, name)
+    arrange(result, recorder.paths.order())
     _without_constants(result)
     result._deepcopy_hooks.append(_without_constants)
     return result
@@ -248,6 +249,28 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
 def _without_constants(module: nn.Module) -> None:
     """Leaves constants of the program out of the state dict: a GraphModule, and its copy, makes every buffer persistent."""
     module._non_persistent_buffers_set.update(name for name in module._buffers if is_constant(name))
+
+
+def arrange(root: nn.Module, paths: Sequence[str]) -> None:
+    """Sets modules, parameters and buffers in the order in which paths name them; what none names stays behind."""
+    places: dict[str, dict[str, int]] = {}
+    for path in paths:
+        names = path.split(".")
+        for end, name in enumerate(names):
+            seen = places.setdefault(".".join(names[:end]), {})
+            seen.setdefault(name, len(seen))
+    for place_of, seen in places.items():
+        module = _inside(root, place_of)
+        for held in (module._modules, module._parameters, module._buffers) if module is not None else ():
+            for name in sorted(held, key=lambda name, seen=seen: seen.get(name, len(seen))):  # type: ignore[misc]
+                held[name] = held.pop(name)
+
+
+def _inside(root: nn.Module, path: str) -> nn.Module | None:
+    module: nn.Module | None = root
+    for name in path.split(".") if path else ():
+        module = module._modules.get(name) if module is not None else None
+    return module
 
 
 def _depth(target: str) -> int:

@@ -187,9 +187,13 @@ class LayoutForm(TypedDict, total=False):
     channels_last: int
 
 
-def _first(form: Any) -> None:
-    if form.pop("channels_last", 0):
-        raise UnsupportedOperator("channels_last=1")
+def _planes(xp: Namespace, x: Tensor, compute: Callable[[Tensor], Tensor], form: Any) -> Tensor:
+    """`compute` of an image with its channels first; the attribute `channels_last` says its layout, which the result keeps."""
+    if not form.pop("channels_last", 0):
+        return compute(x)
+    rank = xp.ndim(x)
+    first = compute(xp.permute_dims(x, (0, rank - 1, *range(1, rank - 1))))
+    return xp.permute_dims(first, (0, *range(2, rank), 1))
 
 
 _IMAGE = "float[N, 2, 5, 6] x"
@@ -218,9 +222,9 @@ def qlinear_global_average_pool(
     **form: Unpack[LayoutForm],
 ) -> Tensor:
     """The mean of each quantized image, quantized."""
-    _first(form)
     axes = tuple(range(2, xp.ndim(x)))
-    return _single(lambda xp, x: xp.mean(x, axes, True))(xp, x, x_scale, x_zero, y_scale, y_zero)
+    mean = _single(lambda xp, x: xp.mean(x, axes, True))
+    return _planes(xp, x, lambda x: mean(xp, x, x_scale, x_zero, y_scale, y_zero), form)
 
 
 class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
@@ -250,8 +254,34 @@ def qlinear_average_pool(
     **form: Unpack[QuantizedPoolForm],
 ) -> Tensor:
     """The mean of each window of quantized images, quantized."""
-    _first(form)
-    return _single(windows.average_pool)(xp, x, x_scale, x_zero, y_scale, y_zero, **form)
+    mean = _single(windows.average_pool)
+    return _planes(xp, x, lambda x: mean(xp, x, x_scale, x_zero, y_scale, y_zero, **form), form)
+
+
+class QuantizedConvForm(windows.ConvAttributes, LayoutForm, total=False):
+    """Attributes of QLinearConv."""
+
+
+@onnx.op(
+    "QLinearConv",
+    versions=(1,),
+    domain=MICROSOFT,
+    cases=[
+        quantized_case(
+            "h = Transpose <perm = [0, 2, 3, 1]> (q) "
+            "g = com.microsoft.QLinearConv <channels_last = 1, pads = [1, 0, 1, 0]> (h, s, z, w, k, v, t, u) "
+            "y = Transpose <perm = [0, 3, 1, 2]> (g)",
+            "uint8[N, 3, 6, 6] y",
+            f32(2, 2, 5, 6),
+            operands=_IMAGE,
+            held="w = Constant <value = int8[3, 2, 2, 1] {1, -2, 30, 4, -5, 60, 7, 8, -9, 10, 11, 12}> () "
+            "k = Constant <value = float {0.0213}> () v = Constant <value = int8 {0}> () ",
+        )
+    ],
+)
+def qlinear_conv(xp: Namespace, x: Tensor, *operands: Tensor, **form: Unpack[QuantizedConvForm]) -> Tensor:
+    """Convolution of quantized numbers, quantized, in either layout."""
+    return _planes(xp, x, lambda x: quantization.qlinear_conv(xp, x, *operands, **form), form)  # type: ignore[misc]
 
 
 @onnx.op(

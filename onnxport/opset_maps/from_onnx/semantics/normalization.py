@@ -7,7 +7,9 @@ from typing import Any, Required, TypedDict, Unpack
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx
@@ -100,7 +102,19 @@ def instance_normalization(xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor
     return xp.add(xp.multiply(normal, per_axis(xp, scale, rank, 1)), per_axis(xp, bias, rank, 1))
 
 
-@onnx.op("LayerNormalization", versions=(17,))
+@onnx.op(
+    "LayerNormalization",
+    versions=(1, 17),  # 1 is onnxruntime's own, in files of earlier opsets that it optimised
+    cases=[
+        graph(
+            "(float[N, 4] x, float[4] g, float[4] b) => (float[N, 4] y) {y = LayerNormalization <axis = -1> (x, g, b)}",
+            f32(3, 4),
+            f32(4),
+            f32(4),
+            opset=13,
+        )
+    ],
+)
 def layer_normalization(
     xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor | None = None, **form: Unpack[LayerNormAttributes]
 ) -> Any:
