@@ -19,6 +19,7 @@ X = np.ones((3, 4), np.float32)
         ((), {"onnx_file_path": "m.onnx"}, ["onnx_file_path", 'output="model.onnx"']),
         (((X,), "m.onnx"), {}, ["by position", "tuple", "inputs=(x,), output='m.onnx'"]),
         (((X,),), {}, ["by position", "tuple", "inputs=(x,)"]),
+        (({"input": X},), {}, ["by position", "dict", "inputs=(x,)"]),
         ((), {"inputs": (X.astype(np.float64),)}, ["'input' is float64[3, 4]", "weights are float32", "same dtype"]),
         ((), {"inputs": (X.astype(np.int64),)}, ["'input' is int64[3, 4]", "weights are float32", "same dtype"]),
         ((), {"inputs": (X,), "target_opset": {"": 17, "ai.onnx.ml": 3}}, ["'ai.onnx.ml': 3", "target_opset=17"]),

@@ -42,7 +42,7 @@ def explained(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if len(args) > 2 or (len(args) == 2 and isinstance(args[1], tuple)):
+        if len(args) > 2 or (len(args) == 2 and isinstance(args[1], (tuple, list, dict))):
             raise TypeError(_by_position(function.__name__, args))
         for name in kwargs:
             if name in _HERE:
