@@ -157,6 +157,7 @@ def report(paths: dict[str, Path], place: Path) -> None:
         "- *right*: numbers, and shapes and dtypes at two sizes of the batch; *refused*: an error names the reason; *fixed*: the",
         "  batch is fixed; *not run*: Keras itself does not run the case on this backend. Per cents are of those that it runs.",
         "- *wrong*: the proof fails, and `convert` raises an error; *defect*: an error of ours.",
+        "- Results are kept from one run to the next: what was right is not tried again after each change.",
         "",
         "| backend | tried | Keras runs | right | " + " | ".join(VERDICTS[1:]) + " |",
         "|-|-|-|-|" + "-|" * len(VERDICTS[1:]),
