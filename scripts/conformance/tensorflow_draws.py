@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
+from scripts.conformance.tensorflow_calls import CALLS
+
 # What can't stand in an inference graph, or has no kernel on a CPU, by kind.
 LEFT_OUT = re.compile(
     r"Dataset|Iterator|Summary|File|TFRecord|Collective|TPU|Tpu|XLA|Xla|Apply|Queue|Debug|Reader|Barrier|Session|Stage|"
@@ -29,7 +31,9 @@ LEFT_OUT = re.compile(
     r"NextIteration|LoopCond|ControlTrigger|NoOp|^Const$|TensorList|Serialize|Deserialize|TakeMany|AddMany|AddSparse"
 )
 DTYPES = "float32 float64 float16 bfloat16 int32 int64 uint8 int8 bool complex64 string".split()
-RANDOM = re.compile(r"Random|Multinomial|Shuffle|TruncatedNormal|^Empty$|SampleDistorted")
+RANDOM = re.compile(
+    r"Random|Multinomial|Shuffle|TruncatedNormal|^Empty$|SampleDistorted|UniformCandidate|^Fractional.*Pool$"
+)
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,28 @@ _SHAPES = [(3, 4), (2, 4, 4, 3), (3, 3), (4,), (), (2, 3, 4), (2, 4, 4, 4, 3), (
 _ABORTING = frozenset(("AvgPoolGrad", "AvgPool3DGrad"))
 
 
+def _given(name: str) -> Iterator[Draw]:
+    """The calls that are written down, as far as TensorFlow runs them."""
+    call = getattr(tf.raw_ops, name)
+    for index, bound in enumerate(CALLS.get(name, ())):
+        varied = [key for key, item in bound.items() if isinstance(item, np.ndarray) and item.dtype.kind in "fc"]
+        draw = Draw(name, f"call {index}", _bound(call, varied, bound, {}), tuple(bound[key] for key in varied))
+        if _traced(draw):
+            yield draw
+
+
+def _traced(draw: Draw) -> bool:
+    """Whether TensorFlow has a kernel for a call, and takes it within a graph."""
+    try:
+        tf.nest.map_structure(tf.convert_to_tensor, tf.function(draw.function)(*map(tf.constant, draw.inputs)))
+    except Exception:  # TensorFlow's own refusal, of any type
+        return False
+    return True
+
+
 def draws(name: str, limit: int = 6) -> Iterator[Draw]:
-    """Calls of one operator that TensorFlow itself runs, at most one an element type."""
+    """Calls of one operator that TensorFlow itself runs, at most one an element type, and those that are written down."""
+    yield from _given(name)
     definition = op_def_registry.get(name)
     if definition is None or name in _ABORTING:
         return
@@ -204,9 +228,11 @@ def _attempt(
             not hasattr(item, "dtype") or item.dtype in (tf.variant, tf.resource) for item in tf.nest.flatten(result)
         ):
             return None
-        return Draw(
+        draw = Draw(
             name, f"{dtype}{list(shape)}", _bound(call, varied, bound, attributes), tuple(map(bound.get, varied))
         )
+        if _traced(draw):
+            return draw
     return None
 
 

@@ -71,7 +71,7 @@ def _xlog1py(op: OpBuilder, x: Parts, y: Parts) -> Parts:
 # TensorFlow's names, what they are of two operands, how these are named there, what that gives.
 _ENTRIES: tuple[tuple[str, OfTwo, tuple[str, str], str], ...] = (
     ("TanhGrad", _tanh, ("y", "dy"), "dy (1 - y y): of y itself, which tf.tanh's gradient conjugates before."),
-    ("SigmoidGrad", _of_conjugate(_sigmoid), ("y", "dy"), "dy y (1 - y) of the conjugate y."),
+    ("SigmoidGrad", _sigmoid, ("y", "dy"), "dy y (1 - y): of y itself, as of TanhGrad."),
     ("ReciprocalGrad InvGrad", _of_conjugate(_reciprocal), ("y", "dy"), "-dy y y of the conjugate y."),
     ("SqrtGrad", _of_conjugate(_sqrt), ("y", "dy"), "dy / (2 y) of the conjugate y."),
     ("RsqrtGrad", _of_conjugate(_rsqrt), ("y", "dy"), "-dy y y y / 2 of the conjugate y."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import onnx_ir as ir
 import tensorflow as tf
 
@@ -78,13 +80,44 @@ def batch_matmul(
         case(lambda x, y: tf.einsum("bqhd,bkhd->bhqk", x, y), f32(2, 3, 4, 5), f32(2, 6, 4, 5), dynamic=True),
         case(lambda x: tf.einsum("ij->ji", x), f32(2, 3)),
         case(lambda x, y: tf.einsum("...ij,jk->...ik", x, y), f32(2, 3, 4), f32(4, 5)),
+        case(lambda x, y: tf.einsum("...ij,...jk->...ik", x, y), f32(2, 3, 4), f32(4, 5)),
+        case(lambda x, y: tf.einsum("i...,...j->...ij", x, y), f32(3, 2, 1, 4), f32(5, 4, 4)),
     ],
 )
 def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
     """ONNX Einsum, or MatMul where one operand's trailing axes meet the other's leading ones."""
+    inputs, equation = without_ellipses(op, inputs, equation.replace(" ", ""))
     if len(inputs) == 2 and (result := as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
         return result
     return op.Einsum(*inputs, equation=equation)
+
+
+def without_ellipses(op: OpBuilder, inputs: list[ir.Value], equation: str) -> tuple[list[ir.Value], str]:
+    """Letters for the axes of ellipses that stand for different numbers of axes, or of sizes, which ONNX does not take."""
+    operands, arrow, result = equation.partition("->")
+    terms = operands.split(",")
+    counts = [rank(x) - len(term) + 3 if "..." in term else 0 for x, term in zip(inputs, terms, strict=True)]
+    spread = [
+        list(x.shape)[term.find(".") :][:n] for x, term, n in zip(inputs, terms, counts, strict=True) if n and x.shape
+    ]
+    if "..." not in operands or not arrow or len({tuple(map(str, sizes)) for sizes in spread}) <= 1 == len(set(counts)):
+        return inputs, equation
+    letters = [letter for letter in string.ascii_letters if letter not in equation][: max(counts)]
+    whole: list[set[object]] = [
+        {sizes[i - len(letters)] for sizes in spread if len(sizes) >= len(letters) - i} for i in range(len(letters))
+    ]
+    values, written = [], []
+    for x, term, count in zip(inputs, terms, counts, strict=True):
+        first = term.find(".")
+        own = letters[len(letters) - count :]
+        alone = [  # an axis of one element that others have more of is no axis
+            i
+            for i in range(count)
+            if x.shape is not None and x.shape[first + i] == 1 and whole[len(letters) - count + i] != {1}
+        ]
+        values.append(op.Squeeze(x, op.axes(*(first + i for i in alone))) if alone else x)
+        written.append(term.replace("...", "".join(letter for i, letter in enumerate(own) if i not in alone)))
+    return values, ",".join(written) + "->" + result.replace("...", "".join(letters))
 
 
 def as_matmul(op: OpBuilder, x: ir.Value, y: ir.Value, equation: str) -> ir.Value | None:

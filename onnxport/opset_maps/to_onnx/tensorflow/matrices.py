@@ -235,3 +235,21 @@ def banded_triangular_solve(
 def matrix_square_root(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The principal root, by Denman and Beavers' iteration."""
     return op.cast_like(matrix_functions.square_root(op, input), input)
+
+
+@tensorflow.lower(
+    "CholeskyGrad",
+    cases=[case(lambda dy: tf.raw_ops.CholeskyGrad(l=np.linalg.cholesky(SQUARE), grad=dy), f32(2, 3, 3))],
+)
+def cholesky_grad(op: OpBuilder, l: ir.Value, grad: ir.Value) -> ir.Value:
+    """L'^-1 P(L' dL) L^-1 made symmetric, P the lower triangle with half of the diagonal.
+
+    Source: Murray, "Differentiation of the Cholesky decomposition", 2016, equation 10.
+    """
+    lower, dy = op.Trilu(op.cast(l, _DOUBLE), upper=0), op.cast(grad, _DOUBLE)
+    product = op.MatMul(transposed(op, lower), op.Trilu(dy, upper=0))
+    half = op.Mul(linear_algebra.identity_like(op, product), 0.5)
+    phi = op.Mul(op.Trilu(product, upper=0), op.Sub(1.0, half))
+    left = linear_algebra.solve_triangular(op, transposed(op, lower), phi, upper=True)
+    both = linear_algebra.solve_triangular(op, transposed(op, lower), transposed(op, left), upper=True)
+    return op.cast_like(op.Mul(op.Add(both, transposed(op, both)), 0.5), grad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -217,3 +218,29 @@ def dynamic_stitch(op: OpBuilder, indices: list[ir.Value], data: list[ir.Value])
         updates = op.Reshape(rows, op.Concat([-1], rest, axis=0))
         result = scatter_slices(op, result, op.Unsqueeze(places, [1]), updates)
     return result
+
+
+def _spread(name: str) -> Callable[[Any], Any]:
+    def run(dy: Any) -> Any:
+        return getattr(tf.raw_ops, name)(grad=dy, indices=[0, 3, 1, 3], segment_ids=[0, 0, 1, 2], output_dim0=5)
+
+    return run
+
+
+_SPREADS = ("SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad")
+
+
+@tensorflow.lower(*_SPREADS, min_opset=16, cases=[case(_spread(name), f32(3, 2)) for name in _SPREADS])
+def sparse_segment_grad(
+    op: OpBuilder, grad: ir.Value, indices: ir.Value, segment_ids: ir.Value, output_dim0: ir.Value
+) -> ir.Value:
+    """The gradient of each segment, over its rows' number or the root of it, added to the rows that it was summed of."""
+    ids = int64(op, segment_ids)
+    parts = op.Gather(grad, ids, axis=0)
+    if op.name != "SparseSegmentSumGrad":
+        counts = segments(op, op.Expand(op.const(1, grad.dtype), op.shape(ids)), ids, op.dim(grad, 0), "add", 0)
+        shares = op.Gather(op.Sqrt(counts) if op.name == "SparseSegmentSqrtNGrad" else counts, ids, axis=0)
+        parts = op.Div(parts, op.Reshape(shares, [-1] + [1] * (rank(grad) - 1)))
+    rest = op.Slice(op.shape(grad), [1], [np.iinfo(np.int64).max])
+    zeros = op.Expand(op.const(0, grad.dtype), op.Concat(op.Reshape(int64(op, output_dim0), [1]), rest, axis=0))
+    return scatter_slices(op, zeros, op.Unsqueeze(int64(op, indices), op.axes(1)), parts, "add")

@@ -15,7 +15,7 @@ from onnxport.opset_maps.lowerings import ctc, trigonometry
 from onnxport.opset_maps.lowerings.ctc_beam import beams
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
 from onnxport.opset_maps.to_onnx.tensorflow.text import dense_bincount
 
 _INT64 = ir.DataType.INT64
@@ -236,3 +236,13 @@ def ctc_beam_search_decoder(
         longest = op.reduce("ReduceMax", op.reduce("ReduceSum", counts, [1], keepdims=False), [0], keepdims=True)
         shapes.append(op.Concat(op.dim(inputs, 1), longest, axis=0))
     return [*indices, *values, *shapes, op.cast_like(total, inputs)]
+
+
+@tensorflow.lower("SobolSample", cases=[case(lambda x: x + tf.math.sobol_sample(3, 5, skip=2), f32(5, 3))])
+def sobol_sample(
+    op: OpBuilder, dim: ir.Value, num_results: ir.Value, skip: ir.Value, *, dtype: ir.DataType = ir.DataType.FLOAT
+) -> ir.Value:
+    """The points of a quasi-random sequence, which are known before the model runs."""
+    given = [static_int(op, item, name) for item, name in ((dim, "dim"), (num_results, "num_results"), (skip, "skip"))]
+    points = tf.raw_ops.SobolSample(dim=given[0], num_results=given[1], skip=given[2], dtype=tf.float64)
+    return op.const(points.numpy(), dtype)
