@@ -60,6 +60,7 @@ ALONE = {
             "PyTorch has no strings",
         ),
         "incomplete_beta": ("betainc", "PyTorch has no such operator"),
+        "isotonic": ("decreasing", "PyTorch has no such operator"),
         "linear_algebra": ("counted", "the diagonal of complex factors, which PyTorch has as real pairs"),
         "matrix_functions": ("logarithm square_root", "PyTorch has no such operator"),
         "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
