@@ -204,7 +204,7 @@ def stateless_poisson(op: OpBuilder, shape: ir.Value, seed: ir.Value, lam: ir.Va
     "StatelessRandomBinomial",
     cases=[
         case(lambda x: tf.random.stateless_binomial([3, 4], _SEED, [5.0, 7.0, 1.0, 3.0], tf.round(x)), f32(4, low=0)),
-        case(lambda x: tf.random.stateless_binomial([9, 1], _SEED, 1e9, x) // 4e8, f32(1, low=0.5, high=0.7)),
+        case(lambda x: tf.random.stateless_binomial([9, 1], _SEED, 1e9, x) // 400000000, f32(1, low=0.5, high=0.7)),
     ],
 )
 def stateless_binomial(
