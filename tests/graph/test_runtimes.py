@@ -131,6 +131,23 @@ ROWS = [
             ]
         )
     ],
+    *[
+        (
+            f"MaxPool-of-zeros-around-{i}",
+            lambda op, x, a=a: op.MaxPool(op.Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), **a),
+            [-np.abs(IMAGE.astype(F)) - 1],
+            OPSETS,
+            0,
+        )
+        for i, a in enumerate(
+            [
+                {"kernel_shape": [3, 3], "strides": [2, 2]},
+                {"kernel_shape": [1, 1], "strides": [2, 2]},
+                {"kernel_shape": [2, 2], "dilations": [2, 2]},
+                {"kernel_shape": [3, 3], "ceil_mode": 1, "strides": [2, 2]},
+            ]
+        )
+    ],
     ("Swish", lambda op, x: op.Swish(x), [REALS.astype(F)], (24, 26), 2),
     ("Swish-alpha", lambda op, x: op.Swish(x, alpha=1.7), [REALS.astype(F)], (24, 26), 2),
     ("Where-bool", lambda op, c, x, y: op.Where(c, x, y), list(RNG.random((3, 2, 5)) < 0.5), OPSETS, 0),

@@ -1,4 +1,6 @@
-"""Means over windows in single precision, which onnxruntime's kernel for the newer opsets computes several times slower."""
+"""Windows in single precision: means, which onnxruntime's kernel for the newer opsets computes several times slower, and greatest
+elements of padded images, which it takes without the padding.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect, Written, dims, operand, wholes
+from onnxport.graph.runtimes.casts import again
+from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect, Written, dims, operand, optional, wholes
 from onnxport.graph.runtimes.windows import pooled_axes
 
 _END = np.iinfo(np.int64).max
@@ -46,7 +49,44 @@ def _is_slow(node: ir.Node) -> bool:
     return not any(axis.ceil for axis in axes) and set(wholes(node, "dilations", [1])) == {1}
 
 
+def apart_from_padding(op: OpBuilder, node: ir.Node) -> Written:
+    """MaxPool of what is not the result of a Pad itself; Max with the least number leaves NaN."""
+    x = operand(node, 0)
+    assert x.dtype is not None
+    return again(op, node, [op.Max(x, op.const(np.finfo(np.float32).min, x.dtype))])
+
+
+def _reads_padding(node: ir.Node) -> bool:
+    """Whether zeros stand around the image; around numbers of which none is negative they change nothing."""
+    pad = operand(node, 0).producer()
+    if pad is None or pad.op_type != "Pad" or pad.attributes.get_string("mode", "constant") != "constant":
+        return False
+    value, before = optional(pad, 2), operand(pad, 0).producer()
+    known = None if value is None or value.const_value is None else value.const_value.numpy()
+    if value is not None and (known is None or known.any()):
+        return False
+    whole = not any(wholes(node, "pads", [])) and all(size > 1 for size in wholes(node, "kernel_shape", []))
+    return not (whole and before is not None and _is_not_negative(before))
+
+
+def _is_not_negative(node: ir.Node) -> bool:
+    """Whether none of a node's results is below zero."""
+    if node.op_type == "Clip":
+        least = optional(node, 1)
+        return least is not None and least.const_value is not None and bool((least.const_value.numpy() >= 0).all())
+    return node.op_type in ("Relu", "Sigmoid", "HardSigmoid", "Abs")
+
+
 POOLS = (
+    Defect(
+        ("MaxPool",),
+        apart_from_padding,
+        "MaxPool apart from the Pad before it",
+        reason="onnxruntime makes the zeros of a Pad the padding of the MaxPool behind it, which stands for no number",
+        dtypes=frozenset({ir.DataType.FLOAT}),
+        applies=_reads_padding,
+        misread=True,
+    ),
     Defect(
         ("AveragePool",),
         average_pool,
