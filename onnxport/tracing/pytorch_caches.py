@@ -58,17 +58,18 @@ def register(kind: type) -> None:
 
 
 @dataclass(frozen=True)
-class _Tensor:
-    """The place of a tensor among the children."""
+class _Child:
+    """What is computed from a tensor among the children."""
 
     index: int
 
 
-@dataclass(frozen=True)
-class _Length:
-    """The size of a tensor's last axis but one, kept as a Python number."""
+class _Tensor(_Child):
+    """The tensor itself."""
 
-    index: int
+
+class _Length(_Child):
+    """The size of its last axis but one, kept as a Python number."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _counted(name: str, count: Any, held: Sequence[tuple[tuple[str, ...], torch.
 
 
 def _renumbered(node: Any, new: dict[int, int]) -> Any:
-    if isinstance(node, (_Tensor, _Length)):
+    if isinstance(node, _Child):
         return type(node)(new[node.index])
     if isinstance(node, _Box):
         return _Box(node.kind, node.keys, tuple(_renumbered(item, new) for item in node.items))

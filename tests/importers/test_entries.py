@@ -7,6 +7,7 @@ import pytest
 
 import onnxport
 from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import OperandKind, signature
 
 # Inputs of a proof are drawn; what is random is compared on the case's own, which leave it no choice.
@@ -72,6 +73,17 @@ def test_a_case_is_valid_onnx():
                     opset = model.opset_import[0].version
                     if entry.domain or onnx.defs.has(entry.op_type, opset, entry.domain):
                         onnx.checker.check_model(model)
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [("FusedConv (x, x, , , x)", "more inputs than are known"), ("QLinearSigmoid <alpha = 1.0> (x, x, x, x)", "alpha")],
+)
+def test_what_an_operator_does_not_have_is_refused(call, message):
+    model = graph(f"(float[1, 1, 3, 3] x) => (float[1, 1, 1, 1] y) {{y = com.microsoft.{call}}}").call()
+    with pytest.raises(onnxport.UnsupportedOperator, match=message):
+        onnxport.convert(model, to="pytorch")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, TypeGuard
+from typing import Annotated, Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, TypeGuard, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import DTypeLike
 
-from onnxport.errors import OnnxportError
+from onnxport.errors import OnnxportError, UnsupportedOperator
 
 
 class Tensor(Protocol):
@@ -66,6 +66,7 @@ Pads: TypeAlias = Sequence[tuple[Int, Int]]
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
 Law: TypeAlias = Literal["uniform", "normal"]
 PadMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
+_Item = TypeVar("_Item")
 
 
 class Strides(TypedDict):
@@ -136,6 +137,20 @@ def known(n: object) -> TypeGuard[int]:
 def all_known(sizes: Sequence[object]) -> TypeGuard[Sequence[int]]:
     """Whether every size is known at import."""
     return all(known(n) for n in sizes)
+
+
+def optional(operands: Sequence[_Item | None], count: int) -> tuple[_Item | None, ...]:
+    """`count` operands at the end of a node's list: None for those that it leaves out.
+
+    Raises:
+        UnsupportedOperator: there are more.
+
+    >>> optional(["bias"], 3)
+    ('bias', None, None)
+    """
+    if len(operands) > count:
+        raise UnsupportedOperator("it is called with more inputs than are known")
+    return (*operands, *[None] * (count - len(operands)))
 
 
 def host_array(elements: object, dtype: DTypeLike = np.int64) -> Host:

@@ -28,7 +28,7 @@ from onnxport.opset_maps.from_onnx.semantics.normalization import (
     batch_trains,
 )
 from onnxport.opset_maps.from_onnx.semantics.windows import TransposedLayout, transposed_windows
-from onnxport.opset_maps.from_onnx.values import Host, Known, all_known, known
+from onnxport.opset_maps.from_onnx.values import Host, Known, all_known, known, optional
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import pytorch_native
 
@@ -320,7 +320,7 @@ _INTERPOLATION = {
 @pytorch_native.op("Resize", versions=(11, 13, 18, 19))
 def resize(xp: TorchNamespace, x: TorchTensor, *operands: Host | None, **form: Unpack[ResizeAttributes]) -> TorchTensor:
     """torch's interpolate, where the modes mean the same and sizes are whole multiples by their scales."""
-    _, scales, wanted = (*operands, None, None, None)[:3]
+    _, scales, wanted = optional(operands, 3)
     transform = form.get("coordinate_transformation_mode", "half_pixel")
     ours = xp.shape(x)
     interpolation = _interpolation(len(ours) - 2, transform, form)

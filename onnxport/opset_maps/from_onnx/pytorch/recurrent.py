@@ -17,7 +17,7 @@ from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.semantics.recurrent import RecurrentAttributes
-from onnxport.opset_maps.from_onnx.values import Ints, known
+from onnxport.opset_maps.from_onnx.values import Ints, known, optional
 from onnxport.opset_maps.maps import pytorch_native
 
 # ONNX's order of gates in torch's: LSTM has i, o, f, c for torch's i, f, c, o; GRU z, r, h for torch's r, z, h.
@@ -101,7 +101,7 @@ def _native(kind: str) -> Callable[..., Any]:
     """torch's function of one of the operators; torch has no peepholes."""
 
     def operator(xp: TorchNamespace, *operands: Any, **attributes: Unpack[RecurrentAttributes]) -> Any:
-        x, w, r, b, lengths, first, second, peepholes = (*operands, None, None, None, None, None)[:8]
+        x, w, r, b, lengths, first, second, peepholes = optional(operands, 8)
         if lengths is not None or peepholes is not None:
             return NotImplemented
         given = (first, second) if kind == "LSTM" else (first,)

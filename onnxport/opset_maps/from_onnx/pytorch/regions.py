@@ -13,7 +13,7 @@ from onnxport.opset_maps.from_onnx.axes import scalar
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
-from onnxport.opset_maps.from_onnx.values import Host
+from onnxport.opset_maps.from_onnx.values import Host, optional
 from onnxport.opset_maps.maps import pytorch_native
 
 Tensor: TypeAlias = torch.Tensor
@@ -66,7 +66,7 @@ def _non_max_suppression(
     xp: TorchNamespace, boxes: Tensor, scores: Tensor, *limits: Host | None, center_point_box: int = 0
 ) -> Any:
     """Boxes that no better box of their class overlaps."""
-    most, overlap, least = (*limits, None, None, None)[:3]
+    most, overlap, least = optional(limits, 3)
     bounds = (
         0 if most is None else scalar(most),
         0.0 if overlap is None else scalar(overlap),

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import int_op, size_operand
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Scalar, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Scalar, Tensor, host_array, known, optional
 from onnxport.opset_maps.maps import onnx
 
 
@@ -118,7 +118,7 @@ class AttentionHeads:
         cls, xp: Namespace, q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Tensor | None], form: AttentionAttributes
     ) -> AttentionHeads:
         """The operands of a node; the others are mask, past key, past value, and how many keys are valid."""
-        mask, past_key, past_value, valid = (*rest, None, None, None, None)[:4]
+        mask, past_key, past_value, valid = optional(rest, 4)
         flat = xp.ndim(q) == 3
         key_heads = form.get("kv_num_heads")
         q = heads_first(xp, q, form.get("q_num_heads"))

@@ -13,7 +13,17 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, product, real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, Tensor, UnknownUntilRun, all_known, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    Host,
+    Int,
+    Ints,
+    Tensor,
+    UnknownUntilRun,
+    all_known,
+    host_array,
+    known,
+    optional,
+)
 from onnxport.opset_maps.maps import onnx
 
 # A number where it is known at import, else a scalar tensor.
@@ -216,7 +226,7 @@ class ResizeAttributes(TypedDict, total=False):
 @onnx.op("Resize", versions=(10, 11, 13, 18, 19))
 def resize(xp: Namespace, x: Tensor, *operands: Host | None, **form: Unpack[ResizeAttributes]) -> Tensor:
     """Resized along axes by nearest, linear or cubic interpolation, axis by axis."""
-    roi, scales, wanted = (*operands, None, None, None)[:3]
+    roi, scales, wanted = optional(operands, 3)
     if xp.version == 10:
         roi, scales = None, roi
     crop = form.get("coordinate_transformation_mode") == "tf_crop_and_resize"

@@ -13,13 +13,18 @@ from onnxport.opset_maps.from_onnx.values import InvalidOperand, Strings, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
-class GemmAttributes(TypedDict, total=False):
-    """Attributes of Gemm."""
+class ProductAttributes(TypedDict, total=False):
+    """The factor of a product, and which of its matrices are transposed first."""
 
     alpha: float
-    beta: float
     transA: int
     transB: int
+
+
+class GemmAttributes(ProductAttributes, total=False):
+    """Attributes of Gemm."""
+
+    beta: float
     broadcast: int  # before opset 7
 
 

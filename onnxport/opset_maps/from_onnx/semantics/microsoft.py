@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.cases import f32, i32
+from onnxport.opset_maps.cases import Case, f32, i32
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import elementwise, linear, normalization, windows
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Tensor, optional
 from onnxport.opset_maps.maps import onnx
+from onnxport.opset_maps.registry import Function
 
 MICROSOFT = "com.microsoft"
+
+
+def microsoft_op(op_type: str, *cases: Case) -> Callable[[Function], Function]:
+    """Registers the decorated function for an operator of com.microsoft."""
+    return onnx.op(op_type, versions=(1,), domain=MICROSOFT, cases=cases)
+
+
 _ROWS = "float[N, 4] x"
 
 
@@ -23,53 +31,46 @@ def _node(call: str, *inputs: Any, operands: str = _ROWS, result: str = "float[N
     return graph(f"({operands}) => ({result}) {{y = com.microsoft.{call}}}", *inputs)
 
 
-@onnx.op("QuickGelu", versions=(1,), domain=MICROSOFT, cases=[_node("QuickGelu <alpha = 1.5> (x)", f32(3, 4))])
+@microsoft_op("QuickGelu", _node("QuickGelu <alpha = 1.5> (x)", f32(3, 4)))
 def quick_gelu(xp: Namespace, x: Tensor, *, alpha: float = 1.702) -> Tensor:
     """x sigmoid(alpha x)."""
     return elementwise.swish(xp, x, alpha=alpha)
 
 
-@onnx.op("Gelu", versions=(1,), domain=MICROSOFT, cases=[_node("Gelu (x)", f32(3, 4))])
+@microsoft_op("Gelu", _node("Gelu (x)", f32(3, 4)))
 def gelu(xp: Namespace, x: Tensor) -> Tensor:
     """x times the normal distribution function of x."""
     return elementwise.gelu(xp, x)
 
 
-@onnx.op(
+class FusedMatMulAttributes(linear.ProductAttributes, total=False):
+    """Attributes of FusedMatMul."""
+
+    transBatchA: int
+    transBatchB: int
+
+
+@microsoft_op(
     "FusedMatMul",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node(
-            "FusedMatMul <alpha = 0.5, transB = 1> (x, w)",
-            f32(2, 3, 4),
-            f32(5, 4),
-            operands="float[N, 3, 4] x, float[5, 4] w",
-            result="float[N, 3, 5] y",
-        ),
-        _node(
-            "FusedMatMul <transA = 1> (x, w)",
-            f32(2, 4, 3),
-            f32(2, 4, 5),
-            operands="float[N, 4, 3] x, float[N, 4, 5] w",
-            result="float[N, 3, 5] y",
-        ),
-    ],
+    _node(
+        "FusedMatMul <alpha = 0.5, transB = 1> (x, w)",
+        f32(2, 3, 4),
+        f32(5, 4),
+        operands="float[N, 3, 4] x, float[5, 4] w",
+        result="float[N, 3, 5] y",
+    ),
+    _node(
+        "FusedMatMul <transA = 1> (x, w)",
+        f32(2, 4, 3),
+        f32(2, 4, 5),
+        operands="float[N, 4, 3] x, float[N, 4, 5] w",
+        result="float[N, 3, 5] y",
+    ),
 )
-def fused_matmul(
-    xp: Namespace,
-    a: Tensor,
-    b: Tensor,
-    *,
-    alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-    transBatchA: int = 0,
-    transBatchB: int = 0,
-) -> Tensor:
+def fused_matmul(xp: Namespace, a: Tensor, b: Tensor, **form: Unpack[FusedMatMulAttributes]) -> Tensor:
     """alpha A B, each transposed first where asked for: `transBatch` moves the first axis before the last."""
 
-    def turned(x: Tensor, transposed: int, batch: int) -> Tensor:
+    def turned(x: Tensor, transposed: int | None, batch: int | None) -> Tensor:
         order = list(range(xp.ndim(x)))
         if batch:
             order = [*order[1:-1], order[0], order[-1]]
@@ -77,29 +78,22 @@ def fused_matmul(
             order[-2:] = order[:-3:-1]
         return x if order == sorted(order) else xp.permute_dims(x, order)
 
-    product = xp.matmul(turned(a, transA, transBatchA), turned(b, transB, transBatchB))
+    left = turned(a, form.get("transA"), form.get("transBatchA"))
+    product = xp.matmul(left, turned(b, form.get("transB"), form.get("transBatchB")))
+    alpha = form.get("alpha", 1.0)
     return product if alpha == 1 else xp.multiply(product, alpha)
 
 
-@onnx.op(
-    "BiasGelu",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[_node("BiasGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b")],
-)
+@microsoft_op("BiasGelu", _node("BiasGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b"))
 def bias_gelu(xp: Namespace, x: Tensor, bias: Tensor) -> Tensor:
     """Gelu of x + bias."""
     return elementwise.gelu(xp, xp.add(x, bias))
 
 
-@onnx.op(
+@microsoft_op(
     "FastGelu",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node("FastGelu (x)", f32(3, 4)),
-        _node("FastGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b"),
-    ],
+    _node("FastGelu (x)", f32(3, 4)),
+    _node("FastGelu (x, b)", f32(3, 4), f32(4), operands=f"{_ROWS}, float[4] b"),
 )
 def fast_gelu(xp: Namespace, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """The tanh form of Gelu, of x + bias."""
@@ -148,75 +142,54 @@ def _activated(xp: Namespace, x: Tensor, form: FusedActivation) -> Tensor:
     raise UnsupportedOperator(f"activation {kind!r}")
 
 
-_IMAGE = "float[N, 3, 5, 6] x, float[4, 3, 3, 3] w"
+def _convolved(attributes: str, names: str, operands: str = "", *inputs: Any, height: int = 3, width: int = 4) -> Case:
+    return _node(
+        f"FusedConv <{attributes}> ({names})",
+        f32(2, 3, 5, 6),
+        f32(4, 3, 3, 3),
+        *inputs,
+        operands=f"float[N, 3, 5, 6] x, float[4, 3, 3, 3] w{operands}",
+        result=f"float[N, 4, {height}, {width}] y",
+    )
 
 
-@onnx.op(
+@microsoft_op(
     "FusedConv",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node(
-            'FusedConv <activation = "LeakyRelu", activation_params = [0.2], pads = [1, 1, 1, 1]> (x, w, b)',
-            f32(2, 3, 5, 6),
-            f32(4, 3, 3, 3),
-            f32(4),
-            operands=f"{_IMAGE}, float[4] b",
-            result="float[N, 4, 5, 6] y",
-        ),
-        _node(
-            'FusedConv <activation = "Relu"> (x, w, b, z)',
-            f32(2, 3, 5, 6),
-            f32(4, 3, 3, 3),
-            f32(4),
-            f32(2, 4, 3, 4),
-            operands=f"{_IMAGE}, float[4] b, float[N, 4, 3, 4] z",
-            result="float[N, 4, 3, 4] y",
-        ),
-        _node(
-            'FusedConv <activation = "HardSigmoid", activation_params = [0.3, 0.4]> (x, w)',
-            f32(2, 3, 5, 6),
-            f32(4, 3, 3, 3),
-            operands=_IMAGE,
-            result="float[N, 4, 3, 4] y",
-        ),
-    ],
+    _convolved(
+        'activation = "LeakyRelu", activation_params = [0.2], pads = [1, 1, 1, 1]',
+        "x, w, b",
+        ", float[4] b",
+        f32(4),
+        height=5,
+        width=6,
+    ),
+    _convolved('activation = "Relu"', "x, w, b, z", ", float[4] b, float[N, 4, 3, 4] z", f32(4), f32(2, 4, 3, 4)),
+    _convolved('activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w"),
 )
 def fused_conv(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    added: Tensor | None = None,
-    **form: Unpack[FusedConvAttributes],
+    xp: Namespace, x: Tensor, w: Tensor, *more: Tensor | None, **form: Unpack[FusedConvAttributes]
 ) -> Tensor:
     """Convolution, the sum with another image, and an activation."""
+    b, added = optional(more, 2)
     result = windows.conv(xp, x, w, b, **form)  # type: ignore[misc]  # a convolution's attributes are among them
     return _activated(xp, result if added is None else xp.add(result, added), form)
 
 
-@onnx.op(
+def _multiplied(attributes: str, *weight: int) -> Case:
+    return _node(
+        f"FusedGemm <{attributes}> (x, w, b)",
+        f32(3, 4),
+        f32(*weight),
+        f32(5),
+        operands=f"{_ROWS}, float{list(weight)} w, float[5] b",
+        result="float[N, 5] y",
+    )
+
+
+@microsoft_op(
     "FusedGemm",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node(
-            'FusedGemm <activation = "Relu", alpha = 0.5, transB = 1> (x, w, b)',
-            f32(3, 4),
-            f32(5, 4),
-            f32(5),
-            operands=f"{_ROWS}, float[5, 4] w, float[5] b",
-            result="float[N, 5] y",
-        ),
-        _node(
-            'FusedGemm <activation = "LeakyRelu", activation_alpha = 0.3> (x, w, b)',
-            f32(3, 4),
-            f32(4, 5),
-            f32(5),
-            operands=f"{_ROWS}, float[4, 5] w, float[5] b",
-            result="float[N, 5] y",
-        ),
-    ],
+    _multiplied('activation = "Relu", alpha = 0.5, transB = 1', 5, 4),
+    _multiplied('activation = "LeakyRelu", activation_alpha = 0.3', 4, 5),
 )
 def fused_gemm(
     xp: Namespace, a: Tensor, b: Tensor, c: Tensor | None = None, **form: Unpack[FusedGemmAttributes]
@@ -244,31 +217,21 @@ def _with_sum(xp: Namespace, result: Tensor, total: Tensor) -> Any:
     return result if xp.output_count < 4 else (result, None, None, total)
 
 
-@onnx.op(
+@microsoft_op(
     "SkipLayerNormalization",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node(
-            "SkipLayerNormalization <epsilon = 0.01> (x, s, g, b, c)",
-            *[f32(2, 3, 4)] * 2,
-            *[f32(4)] * 3,
-            operands=_SKIP,
-            result="float[N, 3, 4] y",
-        )
-    ],
+    _node(
+        "SkipLayerNormalization <epsilon = 0.01> (x, s, g, b, c)",
+        *[f32(2, 3, 4)] * 2,
+        *[f32(4)] * 3,
+        operands=_SKIP,
+        result="float[N, 3, 4] y",
+    ),
 )
 def skip_layer_normalization(
-    xp: Namespace,
-    x: Tensor,
-    skip: Tensor,
-    gamma: Tensor,
-    beta: Tensor | None = None,
-    bias: Tensor | None = None,
-    *,
-    epsilon: float = 1e-5,
+    xp: Namespace, x: Tensor, skip: Tensor, gamma: Tensor, *more: Tensor | None, epsilon: float = 1e-5
 ) -> Any:
     """Layer normalisation of x + skip + bias."""
+    beta, bias = optional(more, 2)
     total = _skipped(xp, x, skip, bias)
     normal = normalization.standardised(xp, total, (xp.ndim(x) - 1,), epsilon)[0]
     result = xp.multiply(normal, gamma)
@@ -281,19 +244,15 @@ def _root_mean(xp: Namespace, x: Tensor, epsilon: float) -> Tensor:
     return xp.multiply(x, xp.reciprocal(xp.sqrt(xp.add(square, epsilon))))
 
 
-@onnx.op(
+@microsoft_op(
     "SkipSimplifiedLayerNormalization",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _node(
-            "SkipSimplifiedLayerNormalization <epsilon = 0.01> (x, s, g, b)",
-            *[f32(2, 3, 4)] * 2,
-            *[f32(4)] * 2,
-            operands="float[N, 3, 4] x, float[N, 3, 4] s, float[4] g, float[4] b",
-            result="float[N, 3, 4] y",
-        )
-    ],
+    _node(
+        "SkipSimplifiedLayerNormalization <epsilon = 0.01> (x, s, g, b)",
+        *[f32(2, 3, 4)] * 2,
+        *[f32(4)] * 2,
+        operands="float[N, 3, 4] x, float[N, 3, 4] s, float[4] g, float[4] b",
+        result="float[N, 3, 4] y",
+    ),
 )
 def skip_simplified_layer_normalization(
     xp: Namespace,
@@ -348,18 +307,14 @@ def _embedded(*, given: str, more: str, inputs: Any) -> Any:
     )
 
 
-@onnx.op(
+@microsoft_op(
     "EmbedLayerNormalization",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _embedded(given="", more="", inputs=()),
-        _embedded(
-            given=", mask, places",
-            more=", int32[N, 3] mask, int32[N, 3] places",
-            inputs=(i32(2, 3, low=0, high=2), i32(2, 3, low=0, high=5)),
-        ),
-    ],
+    _embedded(given="", more="", inputs=()),
+    _embedded(
+        given=", mask, places",
+        more=", int32[N, 3] mask, int32[N, 3] places",
+        inputs=(i32(2, 3, low=0, high=2), i32(2, 3, low=0, high=5)),
+    ),
 )
 def embed_layer_normalization(
     xp: Namespace,

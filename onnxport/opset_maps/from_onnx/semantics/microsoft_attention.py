@@ -16,9 +16,8 @@ from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import attention as onnx_attention
 from onnxport.opset_maps.from_onnx.semantics.attention import heads_first, heads_last
-from onnxport.opset_maps.from_onnx.semantics.microsoft import MICROSOFT
-from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known
-from onnxport.opset_maps.maps import onnx
+from onnxport.opset_maps.from_onnx.semantics.microsoft import microsoft_op
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known, optional
 
 _FLOAT, _INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 _LOWEST = float(np.finfo(np.float32).min)  # by which a runtime excludes later words
@@ -141,50 +140,37 @@ def _case(attributes: str, names: str, operands: str, *inputs: Any, kind: str = 
     return graph(f"({operands}) => (float[N, 3, 4] y) {{y = {call}}}", *inputs)
 
 
-@onnx.op(
+@microsoft_op(
     "Attention",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _case("num_heads = 2", "x, w, b", _OPERANDS, *_THREE),
-        _case("num_heads = 2, unidirectional = 1, scale = 0.3", "x, w, b", _OPERANDS, *_THREE),
-        _case("num_heads = 2", "x, w, b, m", f"{_OPERANDS}, int32[N, 3] m", *_THREE, i32(2, 3, low=0, high=2)),
-        _case("num_heads = 2", "x, w, b, m", f"{_OPERANDS}, int32[N] m", *_THREE, i32(2, low=1, high=4)),
-        _case(
-            "num_heads = 2, mask_filter_value = -5.0",
-            "x, w, b, m",
-            f"{_OPERANDS}, int32[N, 3, 3] m",
-            *_THREE,
-            i32(2, 3, 3, low=0, high=2),
-        ),
-        _case(
-            "num_heads = 2",
-            "x, w, b, , , e",
-            f"{_OPERANDS}, float[1, 2, 3, 3] e",
-            *_THREE,
-            f32(1, 2, 3, 3),
-        ),
-        graph(
-            f"({_OPERANDS}, float[2, N, 2, 5, 2] p) => (float[N, 3, 4] y, float[2, N, 2, 8, 2] q) "
-            "{y, q = com.microsoft.Attention <num_heads = 2, unidirectional = 1> (x, w, b, , p)}",
-            *_THREE,
-            f32(2, 2, 2, 5, 2),
-        ),
-    ],
+    _case("num_heads = 2", "x, w, b", _OPERANDS, *_THREE),
+    _case("num_heads = 2, unidirectional = 1, scale = 0.3", "x, w, b", _OPERANDS, *_THREE),
+    _case("num_heads = 2", "x, w, b, m", f"{_OPERANDS}, int32[N, 3] m", *_THREE, i32(2, 3, low=0, high=2)),
+    _case("num_heads = 2", "x, w, b, m", f"{_OPERANDS}, int32[N] m", *_THREE, i32(2, low=1, high=4)),
+    _case(
+        "num_heads = 2, mask_filter_value = -5.0",
+        "x, w, b, m",
+        f"{_OPERANDS}, int32[N, 3, 3] m",
+        *_THREE,
+        i32(2, 3, 3, low=0, high=2),
+    ),
+    _case(
+        "num_heads = 2",
+        "x, w, b, , , e",
+        f"{_OPERANDS}, float[1, 2, 3, 3] e",
+        *_THREE,
+        f32(1, 2, 3, 3),
+    ),
+    graph(
+        f"({_OPERANDS}, float[2, N, 2, 5, 2] p) => (float[N, 3, 4] y, float[2, N, 2, 8, 2] q) "
+        "{y, q = com.microsoft.Attention <num_heads = 2, unidirectional = 1> (x, w, b, , p)}",
+        *_THREE,
+        f32(2, 2, 2, 5, 2),
+    ),
 )
-def attention(
-    xp: Namespace,
-    x: Tensor,
-    weights: Tensor,
-    bias: Tensor | None = None,
-    mask: Tensor | None = None,
-    past: Tensor | None = None,
-    attention_bias: Tensor | None = None,
-    past_length: Tensor | None = None,
-    **form: Unpack[AttentionForm],
-) -> Any:
+def attention(xp: Namespace, x: Tensor, weights: Tensor, *more: Tensor | None, **form: Unpack[AttentionForm]) -> Any:
     """Self attention with the product that gives queries, keys and values."""
     checked(form)
+    bias, mask, past, attention_bias, past_length = optional(more, 5)
     if past_length is not None:
         raise UnsupportedOperator("a cache that shares its memory with the next")
     joined = xp.matmul(x, weights)
@@ -197,58 +183,44 @@ def attention(
 _SEPARATE = "float[N, 3, 4] q, float[N, 3, 4] k, float[N, 3, 4] v"
 
 
-@onnx.op(
+@microsoft_op(
     "MultiHeadAttention",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _case("num_heads = 2", "q, k, v", _SEPARATE, *[f32(2, 3, 4)] * 3, kind="MultiHeadAttention"),
-        _case(
-            "num_heads = 2, scale = 0.4",
-            "q, k, v, b, m",
-            f"{_SEPARATE}, float[12] b, int32[N, 3] m",
-            *[f32(2, 3, 4)] * 3,
-            f32(12),
-            i32(2, 3, low=0, high=2),
-            kind="MultiHeadAttention",
-        ),
-        _case(
-            "num_heads = 2, unidirectional = 1",
-            "q, k, v, , , e",
-            f"{_SEPARATE}, float[1, 2, 3, 3] e",
-            *[f32(2, 3, 4)] * 3,
-            f32(1, 2, 3, 3),
-            kind="MultiHeadAttention",
-        ),
-        graph(
-            f"({_SEPARATE}, float[N, 2, 5, 2] c, float[N, 2, 5, 2] d) => "
-            "(float[N, 3, 4] y, float[N, 2, 8, 2] e, float[N, 2, 8, 2] f) "
-            "{y, e, f = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, , , , c, d)}",
-            *[f32(2, 3, 4)] * 3,
-            *[f32(2, 2, 5, 2)] * 2,
-        ),
-        graph(
-            "(float[N, 3, 4] q, float[N, 2, 5, 2] k, float[N, 2, 5, 2] v) => (float[N, 3, 4] y) "
-            "{y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v)}",
-            f32(2, 3, 4),
-            *[f32(2, 2, 5, 2)] * 2,
-        ),
-    ],
+    _case("num_heads = 2", "q, k, v", _SEPARATE, *[f32(2, 3, 4)] * 3, kind="MultiHeadAttention"),
+    _case(
+        "num_heads = 2, scale = 0.4",
+        "q, k, v, b, m",
+        f"{_SEPARATE}, float[12] b, int32[N, 3] m",
+        *[f32(2, 3, 4)] * 3,
+        f32(12),
+        i32(2, 3, low=0, high=2),
+        kind="MultiHeadAttention",
+    ),
+    _case(
+        "num_heads = 2, unidirectional = 1",
+        "q, k, v, , , e",
+        f"{_SEPARATE}, float[1, 2, 3, 3] e",
+        *[f32(2, 3, 4)] * 3,
+        f32(1, 2, 3, 3),
+        kind="MultiHeadAttention",
+    ),
+    graph(
+        f"({_SEPARATE}, float[N, 2, 5, 2] c, float[N, 2, 5, 2] d) => "
+        "(float[N, 3, 4] y, float[N, 2, 8, 2] e, float[N, 2, 8, 2] f) "
+        "{y, e, f = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, , , , c, d)}",
+        *[f32(2, 3, 4)] * 3,
+        *[f32(2, 2, 5, 2)] * 2,
+    ),
+    graph(
+        "(float[N, 3, 4] q, float[N, 2, 5, 2] k, float[N, 2, 5, 2] v) => (float[N, 3, 4] y) "
+        "{y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v)}",
+        f32(2, 3, 4),
+        *[f32(2, 2, 5, 2)] * 2,
+    ),
 )
-def multi_head_attention(
-    xp: Namespace,
-    q: Tensor,
-    k: Tensor | None = None,
-    v: Tensor | None = None,
-    bias: Tensor | None = None,
-    mask: Tensor | None = None,
-    attention_bias: Tensor | None = None,
-    past_key: Tensor | None = None,
-    past_value: Tensor | None = None,
-    **form: Unpack[AttentionForm],
-) -> Any:
+def multi_head_attention(xp: Namespace, q: Tensor, *more: Tensor | None, **form: Unpack[AttentionForm]) -> Any:
     """Attention of queries, keys and values that are products already."""
     checked(form)
+    k, v, bias, mask, attention_bias, past_key, past_value = optional(more, 7)
     if k is None or v is None:
         raise UnsupportedOperator("queries, keys and values packed into one operand")
     if xp.ndim(q) != 3 or xp.ndim(k) not in (3, 4) or xp.ndim(v) != xp.ndim(k):
@@ -287,14 +259,10 @@ class RotaryForm(TypedDict, total=False):
     is_packed_batching: int
 
 
-@onnx.op(
+@microsoft_op(
     "RotaryEmbedding",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        _turned("", "int64[N, 3] p", i64(2, 3, low=0, high=9)),
-        _turned("<interleaved = 1>", "int64[1] p", i64(1, low=0, high=6)),
-    ],
+    _turned("", "int64[N, 3] p", i64(2, 3, low=0, high=9)),
+    _turned("<interleaved = 1>", "int64[1] p", i64(1, low=0, high=6)),
 )
 def rotary_embedding(
     xp: Namespace, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor, **form: Unpack[RotaryForm]

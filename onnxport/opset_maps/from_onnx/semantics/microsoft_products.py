@@ -14,8 +14,8 @@ from onnxport.opset_maps.from_onnx.axes import int_op, per_axis
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import quantization
-from onnxport.opset_maps.from_onnx.semantics.linear import matmul_integer
-from onnxport.opset_maps.from_onnx.semantics.microsoft import MICROSOFT
+from onnxport.opset_maps.from_onnx.semantics.linear import ProductAttributes, matmul_integer
+from onnxport.opset_maps.from_onnx.semantics.microsoft import microsoft_op
 from onnxport.opset_maps.from_onnx.semantics.microsoft_attention import (
     AttentionForm,
     attended,
@@ -24,8 +24,7 @@ from onnxport.opset_maps.from_onnx.semantics.microsoft_attention import (
     parted,
 )
 from onnxport.opset_maps.from_onnx.semantics.microsoft_quantized import quantized_case, requantized
-from onnxport.opset_maps.from_onnx.values import Tensor
-from onnxport.opset_maps.maps import onnx
+from onnxport.opset_maps.from_onnx.values import Tensor, optional
 
 _FLOAT, _UINT8 = ir.DataType.FLOAT, ir.DataType.UINT8
 
@@ -51,18 +50,14 @@ def _columns(xp: Namespace, scale: Tensor, rank: int) -> Tensor:
     )
 
 
-@onnx.op(
+@microsoft_op(
     "MatMulIntegerToFloat",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.MatMulIntegerToFloat (q, w, s, k, z, v, b)",
-            "float[N, 5] y",
-            f32(3, 4),
-            held=_WEIGHT,
-        )
-    ],
+    quantized_case(
+        "y = com.microsoft.MatMulIntegerToFloat (q, w, s, k, z, v, b)",
+        "float[N, 5] y",
+        f32(3, 4),
+        held=_WEIGHT,
+    ),
 )
 def matmul_integer_to_float(
     xp: Namespace,
@@ -70,66 +65,41 @@ def matmul_integer_to_float(
     b: Tensor,
     a_scale: Tensor,
     b_scale: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
+    *more: Tensor | None,
 ) -> Tensor:
     """A product of quantized numbers in floating point, plus a bias."""
+    a_zero, b_zero, bias = optional(more, 3)
     rank = max(xp.ndim(a), xp.ndim(b))
     scale = xp.multiply(_columns(xp, a_scale, rank), _columns(xp, b_scale, rank))
     result = _product(xp, a, b, scale, (a_zero, b_zero))
     return result if bias is None else xp.add(result, bias)
 
 
-@onnx.op(
+@microsoft_op(
     "DynamicQuantizeMatMul",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.DynamicQuantizeMatMul (x, w, k, v, b)", "float[N, 5] y", f32(3, 4), held=_WEIGHT
-        ),
-        quantized_case("y = com.microsoft.DynamicQuantizeMatMul (x, w, k)", "float[N, 5] y", f32(3, 4), held=_WEIGHT),
-    ],
+    quantized_case("y = com.microsoft.DynamicQuantizeMatMul (x, w, k, v, b)", "float[N, 5] y", f32(3, 4), held=_WEIGHT),
+    quantized_case("y = com.microsoft.DynamicQuantizeMatMul (x, w, k)", "float[N, 5] y", f32(3, 4), held=_WEIGHT),
 )
-def dynamic_quantize_matmul(
-    xp: Namespace,
-    a: Tensor,
-    b: Tensor,
-    b_scale: Tensor,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
+def dynamic_quantize_matmul(xp: Namespace, a: Tensor, b: Tensor, b_scale: Tensor, *more: Tensor | None) -> Tensor:
     """A product with A quantised by its own range, in floating point, plus a bias."""
+    b_zero, bias = optional(more, 2)
     quantized, scale, zero = quantization.dynamic_quantize_linear(xp, a)
     return matmul_integer_to_float(xp, quantized, b, scale, b_scale, zero, b_zero, bias)
 
 
-class QuantizedGemmForm(TypedDict, total=False):
-    """Attributes of QGemm."""
-
-    alpha: float
-    transA: int
-    transB: int
-
-
-@onnx.op(
+@microsoft_op(
     "QGemm",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QGemm <alpha = 0.5> (q, s, z, w, k, v, c, t, u)",
-            "uint8[N, 5] y",
-            f32(3, 4),
-            held=_WEIGHT + "c = Constant <value = int32[5] {10, -20, 300, 40, 50}> () ",
-        ),
-        quantized_case("y = com.microsoft.QGemm (q, s, z, w, k, v)", "float[N, 5] y", f32(3, 4), held=_WEIGHT),
-    ],
+    quantized_case(
+        "y = com.microsoft.QGemm <alpha = 0.5> (q, s, z, w, k, v, c, t, u)",
+        "uint8[N, 5] y",
+        f32(3, 4),
+        held=_WEIGHT + "c = Constant <value = int32[5] {10, -20, 300, 40, 50}> () ",
+    ),
+    quantized_case("y = com.microsoft.QGemm (q, s, z, w, k, v)", "float[N, 5] y", f32(3, 4), held=_WEIGHT),
 )
-def qgemm(xp: Namespace, *operands: Tensor | None, **form: Unpack[QuantizedGemmForm]) -> Tensor:
+def qgemm(xp: Namespace, *operands: Tensor | None, **form: Unpack[ProductAttributes]) -> Tensor:
     """alpha A B + C of quantized numbers: C counts in alpha times both scales; quantized where a scale is given."""
-    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (*operands, None, None, None)[:9]
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = optional(operands, 9)
     assert a is not None
     assert b is not None
     assert a_scale is not None
@@ -151,24 +121,20 @@ _ATTENTION = (
 )
 
 
-@onnx.op(
+@microsoft_op(
     "QAttention",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QAttention <num_heads = 2, unidirectional = 1> (q, w, b, s, k, , z, v)",
-            "float[N, 3, 4] y",
-            f32(2, 3, 4),
-            operands="float[N, 3, 4] x",
-            held=_ATTENTION,
-        )
-    ],
+    quantized_case(
+        "y = com.microsoft.QAttention <num_heads = 2, unidirectional = 1> (q, w, b, s, k, , z, v)",
+        "float[N, 3, 4] y",
+        f32(2, 3, 4),
+        operands="float[N, 3, 4] x",
+        held=_ATTENTION,
+    ),
 )
 def qattention(xp: Namespace, *operands: Tensor | None, **form: Unpack[AttentionForm]) -> Any:
     """Self attention of quantized words and weights."""
     checked(form)
-    x, weights, bias, x_scale, w_scale, mask, x_zero, w_zero, past = (*operands, *[None] * 9)[:9]
+    x, weights, bias, x_scale, w_scale, mask, x_zero, w_zero, past = optional(operands, 9)
     assert x is not None
     assert weights is not None
     assert x_scale is not None
@@ -203,18 +169,12 @@ def _blocks(operands: str) -> Any:
     return graph(f"(float[N, 20] x) => (float[N, 3] y) {{{_BLOCKS}{call}}}", f32(2, 20))
 
 
-@onnx.op("MatMulNBits", versions=(1,), domain=MICROSOFT, cases=[_blocks("x, w, k"), _blocks("x, w, k, o")])
+@microsoft_op("MatMulNBits", _blocks("x, w, k"), _blocks("x, w, k, o"))
 def matmul_nbits(
-    xp: Namespace,
-    a: Tensor,
-    b: Tensor,
-    scales: Tensor,
-    zeros: Tensor | None = None,
-    groups: Tensor | None = None,
-    bias: Tensor | None = None,
-    **form: Unpack[BlockForm],
+    xp: Namespace, a: Tensor, b: Tensor, scales: Tensor, *more: Tensor | None, **form: Unpack[BlockForm]
 ) -> Tensor:
     """A product with a matrix whose columns are in blocks of few bits, each with its scale and zero point."""
+    zeros, groups, bias = optional(more, 3)
     width, columns, bits, size = form["K"], form["N"], form.get("bits", 4), form["block_size"]
     if groups is not None or bits not in (2, 4, 8):
         raise UnsupportedOperator("groups of its rows" if groups is not None else f"bits={bits}")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.cases import f32
+from onnxport.opset_maps.cases import Case, f32
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import elementwise, quantization, windows
-from onnxport.opset_maps.from_onnx.semantics.microsoft import MICROSOFT
+from onnxport.opset_maps.from_onnx.semantics.microsoft import microsoft_op
 from onnxport.opset_maps.from_onnx.semantics.quantization import dequantize_linear, saturated
 from onnxport.opset_maps.from_onnx.values import Tensor
-from onnxport.opset_maps.maps import onnx
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -67,118 +67,8 @@ def _pair(name: str) -> Callable[..., Tensor]:
 
 
 for _op_type, _name in (("QLinearAdd", "add"), ("QLinearMul", "multiply")):
-    onnx.op(
-        _op_type,
-        versions=(1,),
-        domain=MICROSOFT,
-        cases=[
-            quantized_case(
-                f"y = com.microsoft.{_op_type} (q, s, z, p, t, u, t, z)",
-                "uint8[N, 4] y",
-                f32(3, 4, low=-2.0, high=2.0),
-            )
-        ],
-    )(_pair(_name))
-
-
-def _single(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def operator(
-        xp: Namespace,
-        x: Tensor,
-        x_scale: Tensor,
-        x_zero: Tensor | None,
-        y_scale: Tensor,
-        y_zero: Tensor | None = None,
-        **form: Any,
-    ) -> Tensor:
-        wide = compute(xp, _real(xp, x, x_scale, x_zero), **form)
-        return requantized(xp, wide, y_scale, y_zero, xp.dtype(x))
-
-    return operator
-
-
-class SlopeForm(TypedDict, total=False):
-    """Attributes of QLinearLeakyRelu."""
-
-    alpha: float
-
-
-@onnx.op(
-    "QLinearSigmoid",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QLinearSigmoid (q, s, z, k, c)",
-            "uint8[N, 4] y",
-            f32(3, 4),
-            held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
-        )
-    ],
-)
-def qlinear_sigmoid(
-    xp: Namespace, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
-) -> Tensor:
-    """The logistic function of quantized numbers, quantized."""
-    return _single(lambda xp, x: xp.sigmoid(x))(xp, x, x_scale, x_zero, y_scale, y_zero)
-
-
-@onnx.op(
-    "QLinearLeakyRelu",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case("y = com.microsoft.QLinearLeakyRelu <alpha = 0.2> (q, s, z, t, z)", "uint8[N, 4] y", f32(3, 4))
-    ],
-)
-def qlinear_leaky_relu(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    y_scale: Tensor,
-    y_zero: Tensor | None = None,
-    **form: Unpack[SlopeForm],
-) -> Tensor:
-    """Below 0, alpha x, of quantized numbers, quantized."""
-    return _single(elementwise.leaky_relu)(xp, x, x_scale, x_zero, y_scale, y_zero, **form)
-
-
-class SoftmaxForm(TypedDict, total=False):
-    """Attributes of QLinearSoftmax; `opset` is that of the Softmax that it stands for."""
-
-    axis: int
-    opset: int
-
-
-@onnx.op(
-    "QLinearSoftmax",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (q, s, z, k, c)",
-            "uint8[N, 4] y",
-            f32(3, 4),
-            held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
-        )
-    ],
-)
-def qlinear_softmax(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    y_scale: Tensor,
-    y_zero: Tensor | None = None,
-    **form: Unpack[SoftmaxForm],
-) -> Tensor:
-    """Softmax of quantized numbers, quantized."""
-    axis, rank = form.get("axis", -1), xp.ndim(x)
-    axis = axis + rank if axis < 0 else axis
-    if form.get("opset", 13) < 13 and axis != rank - 1:
-        raise UnsupportedOperator("a Softmax over several axes")
-    return _single(lambda xp, x: xp.softmax(x, axis))(xp, x, x_scale, x_zero, y_scale, y_zero)
+    _call = f"y = com.microsoft.{_op_type} (q, s, z, p, t, u, t, z)"
+    microsoft_op(_op_type, quantized_case(_call, "uint8[N, 4] y", f32(3, 4, low=-2.0, high=2.0)))(_pair(_name))
 
 
 class LayoutForm(TypedDict, total=False):
@@ -196,103 +86,131 @@ def _planes(xp: Namespace, x: Tensor, compute: Callable[[Tensor], Tensor], form:
     return xp.permute_dims(first, (0, *range(2, rank), 1))
 
 
-_IMAGE = "float[N, 2, 5, 6] x"
+def _between_scales(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An operator of quantized numbers, quantized, from what computes real ones; it takes the same attributes."""
+
+    def operator(
+        xp: Namespace,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+        **form: Any,
+    ) -> Tensor:
+        def narrow(x: Tensor) -> Tensor:
+            wide = compute(xp, _real(xp, x, x_scale, x_zero), **form)
+            return requantized(xp, wide, y_scale, y_zero, xp.dtype(x))
+
+        return _planes(xp, x, narrow, form)
+
+    *operands, _ = inspect.signature(operator).parameters.values()
+    attributes = list(inspect.signature(compute).parameters.values())[2:]
+    operator.__signature__ = inspect.Signature([*operands, *attributes])  # type: ignore[attr-defined]
+    del operator.__annotations__["form"]
+    operator.__annotations__.update({item.name: item.annotation for item in attributes})
+    operator.__doc__ = compute.__doc__
+    return operator
 
 
-@onnx.op(
-    "QLinearGlobalAveragePool",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QLinearGlobalAveragePool (q, s, z, t, u)",
-            "uint8[N, 2, 1, 1] y",
-            f32(2, 2, 5, 6),
-            operands=_IMAGE,
-        )
-    ],
+@microsoft_op(
+    "QLinearSigmoid",
+    quantized_case(
+        "y = com.microsoft.QLinearSigmoid (q, s, z, k, c)",
+        "uint8[N, 4] y",
+        f32(3, 4),
+        held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
+    ),
 )
-def qlinear_global_average_pool(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    y_scale: Tensor,
-    y_zero: Tensor | None = None,
-    **form: Unpack[LayoutForm],
-) -> Tensor:
-    """The mean of each quantized image, quantized."""
-    axes = tuple(range(2, xp.ndim(x)))
-    mean = _single(lambda xp, x: xp.mean(x, axes, True))
-    return _planes(xp, x, lambda x: mean(xp, x, x_scale, x_zero, y_scale, y_zero), form)
+@_between_scales
+def qlinear_sigmoid(xp: Namespace, x: Tensor) -> Tensor:
+    """The logistic function."""
+    return xp.sigmoid(x)
+
+
+@microsoft_op(
+    "QLinearLeakyRelu",
+    quantized_case("y = com.microsoft.QLinearLeakyRelu <alpha = 0.2> (q, s, z, t, z)", "uint8[N, 4] y", f32(3, 4)),
+)
+@_between_scales
+def qlinear_leaky_relu(xp: Namespace, x: Tensor, *, alpha: float = 0.01) -> Tensor:
+    """x, below 0 alpha x."""
+    return elementwise.leaky_relu(xp, x, alpha=alpha)
+
+
+@microsoft_op(
+    "QLinearSoftmax",
+    quantized_case(
+        "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (q, s, z, k, c)",
+        "uint8[N, 4] y",
+        f32(3, 4),
+        held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
+    ),
+)
+@_between_scales
+def qlinear_softmax(xp: Namespace, x: Tensor, *, axis: int = -1, opset: int = 13) -> Tensor:
+    """Softmax, as its `opset` has it."""
+    rank = xp.ndim(x)
+    axis = axis + rank if axis < 0 else axis
+    if opset < 13 and axis != rank - 1:
+        raise UnsupportedOperator("a Softmax over several axes")
+    return xp.softmax(x, axis)
+
+
+def _image_case(call: str, result: str, held: str = "") -> Case:
+    return quantized_case(call, result, f32(2, 2, 5, 6), operands="float[N, 2, 5, 6] x", held=held)
+
+
+@microsoft_op(
+    "QLinearGlobalAveragePool",
+    _image_case("y = com.microsoft.QLinearGlobalAveragePool (q, s, z, t, u)", "uint8[N, 2, 1, 1] y"),
+)
+@_between_scales
+def qlinear_global_average_pool(xp: Namespace, x: Tensor, **_: Unpack[LayoutForm]) -> Tensor:
+    """The mean of each image."""
+    return xp.mean(x, tuple(range(2, xp.ndim(x))), True)
 
 
 class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
     """Attributes of QLinearAveragePool."""
 
 
-@onnx.op(
+@microsoft_op(
     "QLinearAveragePool",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (q, s, z, t, u)",
-            "uint8[N, 2, 5, 3] y",
-            f32(2, 2, 5, 6),
-            operands=_IMAGE,
-        )
-    ],
+    _image_case(
+        "y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (q, s, z, t, u)",
+        "uint8[N, 2, 5, 3] y",
+    ),
 )
-def qlinear_average_pool(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    y_scale: Tensor,
-    y_zero: Tensor | None = None,
-    **form: Unpack[QuantizedPoolForm],
-) -> Tensor:
-    """The mean of each window of quantized images, quantized."""
-    mean = _single(windows.average_pool)
-    return _planes(xp, x, lambda x: mean(xp, x, x_scale, x_zero, y_scale, y_zero, **form), form)
+@_between_scales
+def qlinear_average_pool(xp: Namespace, x: Tensor, **form: Unpack[QuantizedPoolForm]) -> Tensor:
+    """The mean of each window."""
+    return windows.average_pool(xp, x, **form)  # type: ignore[misc]  # a pool's attributes are among them
 
 
 class QuantizedConvForm(windows.ConvAttributes, LayoutForm, total=False):
     """Attributes of QLinearConv."""
 
 
-@onnx.op(
+@microsoft_op(
     "QLinearConv",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "h = Transpose <perm = [0, 2, 3, 1]> (q) "
-            "g = com.microsoft.QLinearConv <channels_last = 1, pads = [1, 0, 1, 0]> (h, s, z, w, k, v, t, u) "
-            "y = Transpose <perm = [0, 3, 1, 2]> (g)",
-            "uint8[N, 3, 6, 6] y",
-            f32(2, 2, 5, 6),
-            operands=_IMAGE,
-            held="w = Constant <value = int8[3, 2, 2, 1] {1, -2, 30, 4, -5, 60, 7, 8, -9, 10, 11, 12}> () "
-            "k = Constant <value = float {0.0213}> () v = Constant <value = int8 {0}> () ",
-        )
-    ],
+    _image_case(
+        "h = Transpose <perm = [0, 2, 3, 1]> (q) "
+        "g = com.microsoft.QLinearConv <channels_last = 1, pads = [1, 0, 1, 0]> (h, s, z, w, k, v, t, u) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (g)",
+        "uint8[N, 3, 6, 6] y",
+        "w = Constant <value = int8[3, 2, 2, 1] {1, -2, 30, 4, -5, 60, 7, 8, -9, 10, 11, 12}> () "
+        "k = Constant <value = float {0.0213}> () v = Constant <value = int8 {0}> () ",
+    ),
 )
 def qlinear_conv(xp: Namespace, x: Tensor, *operands: Tensor, **form: Unpack[QuantizedConvForm]) -> Tensor:
     """Convolution of quantized numbers, quantized, in either layout."""
     return _planes(xp, x, lambda x: quantization.qlinear_conv(xp, x, *operands, **form), form)  # type: ignore[misc]
 
 
-@onnx.op(
+@microsoft_op(
     "QLinearConcat",
-    versions=(1,),
-    domain=MICROSOFT,
-    cases=[
-        quantized_case(
-            "y = com.microsoft.QLinearConcat <axis = 1> (t, z, q, s, z, p, t, u)", "uint8[N, 8] y", f32(3, 4)
-        ),
-    ],
+    quantized_case("y = com.microsoft.QLinearConcat <axis = 1> (t, z, q, s, z, p, t, u)", "uint8[N, 8] y", f32(3, 4)),
 )
 def qlinear_concat(xp: Namespace, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
     """Quantized tensors in a row, in one scale."""
@@ -311,6 +229,4 @@ for _op_type, _entry in (
     if _op_type == "DequantizeLinear":
         _call = "y = com.microsoft.DequantizeLinear (q, s, z)"
     _kind = "uint8" if _op_type == "QuantizeLinear" else "float"
-    onnx.op(_op_type, versions=(1,), domain=MICROSOFT, cases=[quantized_case(_call, f"{_kind}[N, 4] y", f32(3, 4))])(
-        _entry
-    )
+    microsoft_op(_op_type, quantized_case(_call, f"{_kind}[N, 4] y", f32(3, 4)))(_entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -48,6 +48,17 @@ def linear_regressor(
     return scores if targets == 1 and post_transform != "PROBIT" else transformed(xp, scores, post_transform)
 
 
+class ClassNames(TypedDict, total=False):
+    """The labels of a classifier, numbers or texts."""
+
+    classlabels_ints: Ints
+    classlabels_strings: Strings
+
+
+def _labels(names: ClassNames) -> Sequence[Any]:
+    return names.get("classlabels_strings") or names.get("classlabels_ints", ())
+
+
 @ml_op(
     "LinearClassifier",
     "int64[N] label, float[N, 3] scores",
@@ -59,16 +70,15 @@ def linear_classifier(
     xp: Namespace,
     x: Tensor,
     *,
-    classlabels_ints: Ints = (),
-    classlabels_strings: Strings = (),
     coefficients: Reals,
     intercepts: Reals = (),
     multi_class: int = 0,
     post_transform: str = "NONE",
+    **names: Unpack[ClassNames],
 ) -> tuple[Tensor, Tensor]:
     """The label of the greatest score, and the scores; a single score decides by its sign between two labels."""
     rows = as_float_rows(xp, x)
-    labels: Sequence[Any] = classlabels_strings or classlabels_ints
+    labels = _labels(names)
     count = len(intercepts) or _rows_of(xp, rows, coefficients)
     scores = _product(xp, rows, _float(coefficients, (count, -1)))
     if len(intercepts):
@@ -78,7 +88,7 @@ def linear_classifier(
     positive = xp.squeeze(xp.astype(xp.greater(scores, 0), ir.DataType.INT64), (1,))
     if len(labels) == 2:
         return labels_of(xp, positive, labels), add_second_class(xp, scores, post_transform, complement=True)
-    label = labels_of(xp, positive, ("0", "1")) if classlabels_strings else positive
+    label = labels_of(xp, positive, ("0", "1")) if names.get("classlabels_strings") else positive
     return label, transformed(xp, scores, post_transform) if post_transform == "PROBIT" else scores
 
 
@@ -91,9 +101,23 @@ def _rows_of(xp: Namespace, rows: Tensor, coefficients: Reals) -> int:
     return len(coefficients) // int(features)
 
 
-def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kernel_params: Reals) -> Tensor:
-    """[rows, vectors]: the kernel of each row with each vector; parameters are gamma, coef0, degree."""
-    gamma, coef0, degree = (*kernel_params, *(0.0,) * 3)[:3]
+class Machine(TypedDict, total=False):
+    """Vectors, kernel and constants of a support vector machine; the kernel's parameters are gamma, coef0 and degree."""
+
+    kernel_params: Reals
+    kernel_type: str
+    rho: Reals
+    support_vectors: Reals
+
+
+class ClassifyingMachine(Machine, ClassNames, total=False):
+    """Those of one that classifies, and its labels."""
+
+
+def _kernel(xp: Namespace, rows: Tensor, count: int, form: Machine) -> Tensor:
+    """[rows, vectors]: the kernel of each row with each of `count` vectors."""
+    vectors, kernel_type = _float(form.get("support_vectors", ()), (count, -1)), form.get("kernel_type", "LINEAR")
+    gamma, coef0, degree = (*form.get("kernel_params", ()), *(0.0,) * 3)[:3]
     if kernel_type == "RBF":
         # Differences are squared, not products expanded, which would cancel for close points.
         apart = xp.subtract(xp.expand_dims(rows, [1]), xp.constant(vectors[None]))
@@ -121,13 +145,10 @@ def svm_regressor(
     x: Tensor,
     *,
     coefficients: Reals,
-    kernel_params: Reals = (),
-    kernel_type: str = "LINEAR",
     n_supports: int = 0,
     one_class: int = 0,
     post_transform: str = "NONE",
-    rho: Reals = (0.0,),
-    support_vectors: Reals = (),
+    **form: Unpack[Machine],
 ) -> Tensor:
     """Weighted sum of the kernels plus rho; a one-class machine gives its sign."""
     if post_transform != "NONE":
@@ -135,8 +156,8 @@ def svm_regressor(
     rows = as_float_rows(xp, x)
     weights = _float(coefficients, (1, -1))
     if n_supports > 0:
-        rows = _kernel(xp, rows, _float(support_vectors, (n_supports, -1)), kernel_type, kernel_params)
-    scores = xp.add(_product(xp, rows, weights), float(np.float32(rho[0])))
+        rows = _kernel(xp, rows, n_supports, form)
+    scores = xp.add(_product(xp, rows, weights), float(np.float32(form.get("rho", (0.0,))[0])))
     return xp.where(xp.greater(scores, 0), xp.ones((), ir.DataType.FLOAT), -1.0) if one_class else scores
 
 
@@ -152,25 +173,19 @@ def svm_classifier(
     xp: Namespace,
     x: Tensor,
     *,
-    classlabels_ints: Ints = (),
-    classlabels_strings: Strings = (),
     coefficients: Reals,
-    kernel_params: Reals = (),
-    kernel_type: str = "LINEAR",
     post_transform: str = "NONE",
     prob_a: Reals = (),
     prob_b: Reals = (),
-    rho: Reals = (0.0,),
-    support_vectors: Reals = (),
     vectors_per_class: Ints = (),
+    **form: Unpack[ClassifyingMachine],
 ) -> tuple[Tensor, Tensor]:
     """libsvm's one-against-one classifier: label by votes; scores are those of the pairs, or probabilities coupled from them."""
     rows = as_float_rows(xp, x)
-    labels: Sequence[Any] = classlabels_strings or classlabels_ints
+    labels, rho = _labels(form), form.get("rho", (0.0,))
     if not sum(vectors_per_class):
         return _linear_machine(xp, rows, coefficients, rho, labels, bool(prob_a), post_transform)
-    vectors = _float(support_vectors, (sum(vectors_per_class), -1))
-    kernels = _kernel(xp, rows, vectors, kernel_type, kernel_params)
+    kernels = _kernel(xp, rows, sum(vectors_per_class), form)
     classes = len(labels)
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     duels = _product(xp, kernels, _pair_weights(coefficients, vectors_per_class, pairs))

@@ -11,7 +11,7 @@ from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer
 from onnxport.opset_maps.from_onnx.semantics.windows import ConvAttributes, conv
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Tensor, optional
 from onnxport.opset_maps.maps import onnx
 
 _INTEGERS = frozenset(ir.DataType[name] for name in "UINT8 INT8 UINT16 INT16 UINT4 INT4 UINT2 INT2".split())
@@ -139,7 +139,7 @@ def conv_integer(
     xp: Namespace, x: Tensor, w: Tensor, *zeros: Tensor | None, **attributes: Unpack[ConvAttributes]
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
-    x_zero, w_zero = (*zeros, None, None)[:2]
+    x_zero, w_zero = optional(zeros, 2)
     image = xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE)
     result = conv(xp, image, xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE), **attributes)
     return xp.astype(xp.round(result), ir.DataType.INT32)

@@ -14,7 +14,7 @@ from onnxport.opset_maps.from_onnx.axes import int_op, part
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.semantics.elementwise import elu, hard_sigmoid, leaky_relu, thresholded_relu
-from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known, optional
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
@@ -206,7 +206,7 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
     def operator(
         xp: Namespace, x: Tensor, w: Tensor, r: Tensor, *rest: Tensor | None, **attributes: Unpack[RecurrentAttributes]
     ) -> tuple[Tensor, ...]:
-        b, lengths, initial_h, initial_c, p = (*rest, None, None, None, None, None)[:5]
+        b, lengths, initial_h, initial_c, p = optional(rest, 5)
         direction, batch_first = attributes.get("direction", "forward"), bool(attributes.get("layout", 0))
         if direction not in _BACKWARD:
             raise UnsupportedOperator(f"direction={direction!r} is none of ONNX's")

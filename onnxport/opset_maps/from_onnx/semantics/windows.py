@@ -23,6 +23,7 @@ from onnxport.opset_maps.from_onnx.values import (
     Tensor,
     host_array,
     known,
+    optional,
 )
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes, WindowAttributes, WindowGeometry, spanned, windows
 from onnxport.opset_maps.maps import onnx
@@ -121,9 +122,7 @@ def deform_conv(
     x: Tensor,
     w: Tensor,
     offset: Tensor,
-    b: Tensor | None = None,
-    mask: Tensor | None = None,
-    *,
+    *more: Tensor | None,
     offset_group: int = 1,
     **window: Unpack[ConvAttributes],
 ) -> Tensor:
@@ -131,6 +130,7 @@ def deform_conv(
 
     Source: Dai et al., "Deformable Convolutional Networks", and v2 for the mask.
     """
+    b, mask = optional(more, 2)
     n, c, h, wide = xp.shape(x)
     outs = xp.shape(w)[0]
     kernel, group = kernel_size(xp, w, window.get("kernel_shape")), window.get("group", 1)

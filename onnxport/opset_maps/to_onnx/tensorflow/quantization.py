@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -45,28 +45,34 @@ def _fake_quantised(
     return op.Where(empty, op.const(0.0, _FLOAT), result)
 
 
-_QUANTISED: list[dict[str, Any]] = [{}, {"num_bits": 4}, {"narrow_range": True}]
+class Steps(TypedDict, total=False):
+    """Attributes of numbers that are rounded to the steps of a range."""
+
+    min: float
+    max: float
+    num_bits: int
+    narrow_range: bool
+
+
+def ends_of(op: OpBuilder, form: Steps) -> tuple[ir.Value, ir.Value, int, bool]:
+    """The ends of a range of attributes, how many bits a step has, and whether the lowest step is left out."""
+    low, high = (op.const(np.float32(item), _FLOAT) for item in (form.get("min", -6.0), form.get("max", 6.0)))
+    return low, high, form.get("num_bits", 8), form.get("narrow_range", False)
+
+
+QUANTISED: list[dict[str, Any]] = [{}, {"num_bits": 4}, {"narrow_range": True}]
 
 
 @tensorflow.lower(
     "FakeQuantWithMinMaxArgs",
     cases=[
         case(lambda x, given=given: tf.quantization.fake_quant_with_min_max_args(x, -1.5, 2.0, **given), f32(5, 7))
-        for given in _QUANTISED
+        for given in QUANTISED
     ],
 )
-def fake_quant_args(
-    op: OpBuilder,
-    inputs: ir.Value,
-    *,
-    min: float = -6.0,
-    max: float = 6.0,
-    num_bits: int = 8,
-    narrow_range: bool = False,
-) -> ir.Value:
+def fake_quant_args(op: OpBuilder, inputs: ir.Value, **form: Unpack[Steps]) -> ir.Value:
     """Rounded to the steps of a range."""
-    low, high = (op.const(np.float32(item), _FLOAT) for item in (min, max))
-    return _fake_quantised(op, inputs, low, high, num_bits, narrow_range)
+    return _fake_quantised(op, inputs, *ends_of(op, form))
 
 
 @tensorflow.lower(
@@ -74,7 +80,7 @@ def fake_quant_args(
     cases=[
         *(
             case(lambda x, given=given: tf.quantization.fake_quant_with_min_max_vars(x, -1.5, 2.0, **given), f32(5, 7))
-            for given in _QUANTISED
+            for given in QUANTISED
         ),
         case(
             lambda x: tf.quantization.fake_quant_with_min_max_vars_per_channel(x, [-1.0, 0.0, -2.5], [1.0, 2.0, -0.1]),

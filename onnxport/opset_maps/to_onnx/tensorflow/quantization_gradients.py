@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -13,9 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.quantization import nudged
-
-_QUANTISED: list[dict[str, Any]] = [{}, {"num_bits": 4}, {"narrow_range": True}]
+from onnxport.opset_maps.to_onnx.tensorflow.quantization import QUANTISED, Steps, ends_of, nudged
 
 
 def _gradient_cases(name: str, *inputs: Any, **given: Any) -> list[Case]:
@@ -25,26 +23,16 @@ def _gradient_cases(name: str, *inputs: Any, **given: Any) -> list[Case]:
 
         return run
 
-    return [case(call(options), *inputs) for options in _QUANTISED]
+    return [case(call(options), *inputs) for options in QUANTISED]
 
 
 @tensorflow.lower(
     "FakeQuantWithMinMaxArgsGradient",
     cases=_gradient_cases("FakeQuantWithMinMaxArgsGradient", f32(5, 7), f32(5, 7), min=-1.5, max=2.0),
 )
-def fake_quant_args_gradient(
-    op: OpBuilder,
-    gradients: ir.Value,
-    inputs: ir.Value,
-    *,
-    min: float = -6.0,
-    max: float = 6.0,
-    num_bits: int = 8,
-    narrow_range: bool = False,
-) -> ir.Value:
+def fake_quant_args_gradient(op: OpBuilder, gradients: ir.Value, inputs: ir.Value, **form: Unpack[Steps]) -> ir.Value:
     """The gradient inside of the range, 0 outside."""
-    low, high = (op.const(np.float32(item)) for item in (min, max))
-    return _passed(op, gradients, inputs, low, high, num_bits, narrow_range)[0]
+    return _passed(op, gradients, inputs, *ends_of(op, form))[0]
 
 
 @tensorflow.lower(

@@ -159,19 +159,9 @@ _LABELS = np.array([[0, 0], [0, 1], [0, 2], [1, 0]], np.int64), np.array([2, 2, 
     ],
 )
 def ctc_loss(
-    op: OpBuilder,
-    inputs: ir.Value,
-    labels_indices: ir.Value,
-    labels_values: ir.Value,
-    sequence_length: ir.Value,
-    *,
-    preprocess_collapse_repeated: bool = False,
-    ctc_merge_repeated: bool = True,
-    ignore_longer_outputs_than_inputs: bool = False,
+    op: OpBuilder, inputs: ir.Value, labels_indices: ir.Value, labels_values: ir.Value, sequence_length: ir.Value
 ) -> tuple[ir.Value, None]:
     """The forward variables step by step; the blank is the last class."""
-    if preprocess_collapse_repeated or not ctc_merge_repeated or ignore_longer_outputs_than_inputs:
-        raise UnsupportedOperator("CTCLoss: options other than TensorFlow's own have no entry")
     batch = op.dim(inputs, 1)
     longest = op.Add(op.reduce("ReduceMax", op.Slice(labels_indices, [1], [2], [1]), [0], keepdims=False), 1)
     empty = op.Expand(op.const(0), op.Concat(batch, longest, axis=0))

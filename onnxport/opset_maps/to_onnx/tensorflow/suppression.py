@@ -155,24 +155,6 @@ def _fourth(pad: bool) -> Callable[[Any, Any], Any]:
     return run
 
 
-@tensorflow.lower("NonMaxSuppressionV4", cases=[case(_fourth(pad), _BOXES, _SCORES) for pad in (False, True)])
-def non_max_suppression_with_count(
-    op: OpBuilder,
-    boxes: ir.Value,
-    scores: ir.Value,
-    max_output_size: ir.Value,
-    iou_threshold: ir.Value,
-    score_threshold: ir.Value,
-    *,
-    pad_to_max_output_size: bool = False,
-) -> Sequence[ir.Value]:
-    """ONNX NonMaxSuppression, padded with zeros where asked for, and the number of boxes."""
-    kept = _kept(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
-    places = _cut(op, kept.places, kept.valid)
-    result = _padded(op, places, max_output_size) if pad_to_max_output_size else places
-    return op.cast(result, _INT32), op.cast(op.Squeeze(kept.valid, op.axes(0)), _INT32)
-
-
 def _fifth(sigma: float, least: float, pad: bool) -> Callable[[Any, Any], Any]:
     def run(boxes: Any, scores: Any) -> Any:
         kind = scores.dtype
@@ -190,8 +172,9 @@ def _fifth(sigma: float, least: float, pad: bool) -> Callable[[Any, Any], Any]:
 
 
 @tensorflow.lower(
-    "NonMaxSuppressionV5",
+    "NonMaxSuppressionV4 NonMaxSuppressionV5",
     cases=[
+        *(case(_fourth(pad), _BOXES, _SCORES) for pad in (False, True)),
         case(lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 6, 0.5, 0.4), _BOXES, _SCORES),
         *(case(_fifth(sigma, 0.2, pad), _BOXES, _SCORES) for sigma in (0.0, 0.3) for pad in (False, True)),
         case(_fifth(0.5, 0.1, False), *_NARROW),
@@ -203,20 +186,24 @@ def _fifth(sigma: float, least: float, pad: bool) -> Callable[[Any, Any], Any]:
         ),
     ],
 )
-def non_max_suppression_with_scores(
+def non_max_suppression_with_count(
     op: OpBuilder,
     boxes: ir.Value,
     scores: ir.Value,
     max_output_size: ir.Value,
     iou_threshold: ir.Value,
     score_threshold: ir.Value,
-    soft_nms_sigma: ir.Value,
+    soft_nms_sigma: ir.Value | None = None,
     *,
     pad_to_max_output_size: bool = False,
 ) -> Sequence[ir.Value]:
-    """ONNX NonMaxSuppression, the kept boxes' scores and their number; with a sigma above 0 scores lessened in a Loop."""
+    """ONNX NonMaxSuppression, padded where asked for, and the number of boxes; with a sigma, also their scores.
+
+    A sigma above 0 lessens the scores in a Loop.
+    """
     kept = _kept(op, boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
-    pair = [_cut(op, item, kept.valid) for item in (kept.places, kept.scores)]
+    wanted = (kept.places,) if soft_nms_sigma is None else (kept.places, kept.scores)
+    places, *rest = (_cut(op, item, kept.valid) for item in wanted)
     if pad_to_max_output_size:
-        pair = [_padded(op, item, max_output_size) for item in pair]
-    return op.cast(pair[0], _INT32), pair[1], op.cast(op.Squeeze(kept.valid, op.axes(0)), _INT32)
+        places, *rest = (_padded(op, item, max_output_size) for item in (places, *rest))
+    return op.cast(places, _INT32), *rest, op.cast(op.Squeeze(kept.valid, op.axes(0)), _INT32)
