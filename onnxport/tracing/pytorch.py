@@ -24,6 +24,7 @@ from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorc
 from onnxport.tracing.pytorch_answers import frozen_notes, replayed
 from onnxport.tracing.pytorch_answers import recorded as recorded_answers
 from onnxport.tracing.pytorch_constants import known_constants
+from onnxport.tracing.pytorch_guards import conditions, only_where
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_hooks import hooked, modes_for
 from onnxport.tracing.pytorch_inputs import Call, Dims
@@ -392,7 +393,8 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     fixed = _fixed(program, call, dims)
     if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
-    return traced
+    where = conditions(program, traced.symbols)
+    return replace(traced, notes=(*traced.notes, only_where(where))) if where else traced
 
 
 def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from typing import Any
 
@@ -248,3 +249,19 @@ def test_a_buffer_that_is_not_saved_takes_one_trace(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: traces.append(1) or export(*args, **kwargs))
     exported(nn.Sequential(Scaled()), torch.ones(2, 3))
     assert len(traces) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "condition"),
+    [
+        (lambda x: x[:3] if x.shape[0] % 2 == 0 else x, "batch % 2 == 0, batch >= 3"),
+        (lambda x: x * 2 if x.shape[0] > 4 else x, "batch > 4"),
+        (lambda x: x.reshape(-1, x.shape[1] // 2) + 1, ""),
+    ],
+)
+def test_a_branch_on_a_size_is_noted(function: Callable[[Tensor], Tensor], condition: str) -> None:
+    """torch keeps the condition as a guard, and a file holds none: without a proof nothing else tells."""
+    notes = onnxport.convert(function, inputs=(torch.ones(6, 4),), validate=False).notes
+    assert [item for item in notes if "decides on sizes" in item] == (
+        [f"the trace holds only where {condition}: the model decides on sizes"] if condition else []
+    )

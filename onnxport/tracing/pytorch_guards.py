@@ -1,0 +1,75 @@
+"""For which sizes a trace holds: torch keeps the conditions under which Python went the way that it went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+from torch.export import ExportedProgram
+
+from onnxport.tracing.pytorch_nodes import recorded_inputs
+
+_TRIED = (2, 3, 4, 5, 7, 8, 16, 27, 64, 1000, 4095)  # sizes; every trace excludes 0 and 1
+_MOST = 3  # symbols in a condition that is looked at, and conditions that are named
+_LOOKED_AT = 64  # conditions: a substitution takes sympy some 0.1 ms
+_REMAINDER = re.compile(r"\b(?:Python)?Mod\(([^(),]+), (\d+)\)")
+
+
+def conditions(program: ExportedProgram, names: Mapping[str, str]) -> list[str]:
+    """What must be true of the sizes that vary, in the names that they have (by torch's symbols).
+
+    Left out are what holds for all sizes that are tried, what says that a part of a size is not 0 or 1, as every trace does, and
+    what says the same of them as a shorter one.
+    """
+    modes = (getattr(value, "fake_mode", None) for value in recorded_inputs(program).values())
+    env = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
+    said: dict[Any, str] = {}
+    for guard in () if env is None else env.guards[:_LOOKED_AT]:
+        free = sorted(guard.expr.free_symbols, key=str)
+        if (
+            not free
+            or len(free) > _MOST
+            or not {str(item) for item in free} <= names.keys()
+            or _of_every_trace(guard.expr)
+        ):
+            continue
+        holds = tuple(_holds(guard.expr, sizes) for sizes in _sizes(free))
+        text = _text(guard.expr.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
+        if not all(holds) and len(text) < len(said.get((tuple(free), holds), text + " ")):
+            said[tuple(free), holds] = text
+    return list(said.values())
+
+
+def _sizes(symbols: Sequence[sympy.Basic]) -> Iterator[dict[sympy.Basic, int]]:
+    """Sizes for symbols: each alone takes all that are tried, several take them shifted against each other."""
+    count = len(_TRIED)
+    for shift in range(count if len(symbols) > 1 else 1):
+        for i in range(0, count, 1 if len(symbols) == 1 else 3):
+            yield {symbol: _TRIED[(i + place * shift) % count] for place, symbol in enumerate(symbols)}
+
+
+def _of_every_trace(condition: sympy.Basic) -> bool:
+    return isinstance(condition, sympy.Ne) and condition.args[1] in (0, 1)
+
+
+def _holds(condition: sympy.Basic, sizes: Mapping[sympy.Basic, int]) -> bool:
+    try:
+        return bool(condition.subs(sizes) == sympy.true)
+    except ArithmeticError:  # a division by zero
+        return False
+
+
+def _text(condition: sympy.Basic) -> str:
+    """The condition as Python writes it."""
+    if isinstance(condition, sympy.core.relational.Relational):
+        left, right = (_REMAINDER.sub(r"\1 % \2", str(item)) for item in condition.args)
+        return f"{left} {condition.rel_op} {right}"
+    return str(condition)
+
+
+def only_where(said: list[str]) -> str:
+    """What a report says of conditions."""
+    more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
+    return f"the trace holds only where {', '.join(said[:_MOST])}{more}: the model decides on sizes"
