@@ -341,7 +341,11 @@ ERRORS = [
     (lambda: exported(bare, X, dynamic_shapes={"z": {0: "n"}}), InvalidInputError, "no input 'z'"),
     (lambda: exported(bare, X, dynamic_shapes={"x": {5: "n"}}), InvalidInputError, "no dimension 5"),
     (lambda: exported(lambda x: x if float(x.sum()) > 0 else x + 1, X), TracingError, "torch.cond"),
-    (lambda: exported(lambda x: x.reshape(2, 3), X, dynamic_shapes={"x": {0: "n"}}), TracingError, "it needs dimension 0 of 'x' to be 2"),
+    (
+        lambda: exported(lambda x: x.reshape(2, 3), X, dynamic_shapes={"x": {0: "n"}}),
+        TracingError,
+        "it needs dimension 0 of 'x' to be 2",
+    ),
     (lambda: export(3, Request(inputs=(X,))), InvalidModelError, "neither"),
 ]
 
