@@ -3,6 +3,7 @@
 import os
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -11,6 +12,8 @@ from onnxport import frameworks
 # TensorFlow reads these when it is imported; without them it writes its start-up notes between the results.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+# pytest imports the package's files for their doctests; JAX is one of Keras' backends, and need not be there.
+collect_ignore_glob = [] if find_spec("jax") else ["onnxport/validation/runners/jax_*.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

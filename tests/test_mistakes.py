@@ -81,7 +81,7 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
         ),
         (
             lambda a, b: a + b,
-            {"inputs": (X, X), "dynamic_shapes": ({0: "n"}, {0: "m"})},
+            {"inputs": (torch.ones(3, 4), torch.ones(3, 4)), "dynamic_shapes": ({0: "n"}, {0: "m"})},
             ["'n' and 'm'", "one name"],
         ),
         (Net(), {"inputs": (X,), "dynamic_shapes": {"img": {0: "n"}}}, ["no input 'img'", "image"]),

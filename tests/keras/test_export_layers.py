@@ -223,7 +223,6 @@ ROWS = [
 # Layers that have no ONNX form; each must say so.
 REFUSED = {
     "Hashing": "StringToHashBucketFast",
-    "HashedCrossing": "SparseCross",
 }
 
 NO_ROW = {
