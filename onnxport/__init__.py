@@ -3,7 +3,6 @@
 Everything is imported on first use: importing onnxport imports no framework.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from onnxport.version import __version__ as __version__
@@ -51,7 +50,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
-    value = getattr(_import_module(_HOME[name]), name)
+    from onnxport.frameworks.descriptor import Lazy
+
+    value = Lazy(f"{_HOME[name]}:{name}").get()
     globals()[name] = value
     return value
 

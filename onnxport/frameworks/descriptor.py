@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -25,6 +27,19 @@ HUB = "onnx"  # the framework through which every conversion goes
 TENSOR_OPTIONS = frozenset({"kwargs", "dynamic_shapes", "target_opset", "runtime", "allow_code"})
 
 
+def _imported(name: str) -> Any:
+    """A module; importing makes no garbage, and to look for some among all objects of a loaded framework takes 0.1 s."""
+    if name in sys.modules:
+        return import_module(name)  # which waits where another thread imports it
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if collecting:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Lazy:
     """A function of a module that is imported when the function is first called.
@@ -41,7 +56,7 @@ class Lazy:
     def get(self) -> Any:
         """What the reference names; for objects that are no functions."""
         module, _, path = self.reference.partition(":")
-        value: Any = import_module(module)
+        value: Any = _imported(module)
         for name in path.split("."):
             value = getattr(value, name)
         return value
