@@ -14,12 +14,10 @@ from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
-from onnxport.converters.to_onnx.onnx import edit
-from onnxport.converters.to_onnx.onnx_edit_checks import check as check_edit
 from onnxport.converters.watching import check_length, watched, watched_inference
 from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.frameworks import Framework
-from onnxport.frameworks.descriptor import SourceKind
+from onnxport.frameworks.descriptor import Lazy, SourceKind
 from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
@@ -31,6 +29,10 @@ from onnxport.validation import prove
 from onnxport.validation.parties import Tolerance
 from onnxport.validation.runners.base import Binding
 from onnxport.validation.values import leaves_of
+
+# Of ONNX models alone.
+edit = Lazy("onnxport.converters.to_onnx.onnx:edit")
+check_edit = Lazy("onnxport.converters.to_onnx.onnx_edit_checks:check")
 
 
 @explained
