@@ -103,6 +103,8 @@ def _decodes(model: Any, made: Any, name: str, rows: int) -> tuple[str, str]:
             wanted = model.generate(prompt, attention_mask=mask, generation_config=settings)[:, PROMPT:].numpy()
     except Exception as error:
         return "unproved", f"generate: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    if wanted.ndim != 2:  # codes of sounds, several a step, by a loop of the model's own
+        return "unproved", f"generate: gives no tokens but an array of shape {list(wanted.shape)}"
     step = _step(model, name, rows)
     before = pytorch_classes.count()
     pytorch_classes.register_caches()

@@ -368,6 +368,7 @@ def _entries(op: OpBuilder, vector: ir.Value, count: int) -> list[ir.Value]:
         case(lambda x, s: x.masked_scatter(x > 0, s), f32(3, 4), f32(12)),
         case(lambda x, s: x.masked_scatter(x > 0, s), f32(3, 4), f32(4, 4)),
         case(torch.masked_scatter, f32(4), boolean(3, 4), f32(12)),
+        case(lambda x, s: x.masked_scatter(x > 100, s), f32(3, 4), f32(0)),
     ],
 )
 def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
@@ -378,9 +379,10 @@ def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value)
     shape = op.shape(x)
     flat = op.Reshape(mask, [-1])
     position = op.Sub(op.CumSum(op.cast(flat, ir.DataType.INT64), op.const(0)), 1)
-    last = op.Sub(op.Size(source), 1)
-    safe = op.Max(op.Min(position, last), 0)
-    taken = op.Gather(op.Reshape(source, [-1]), safe, axis=0)
+    # A source without elements, which no true of the mask asks for, has one to gather all the same.
+    elements = op.Concat(op.Reshape(source, [-1]), op.const([0], source.dtype), axis=0)
+    safe = op.Max(op.Min(position, op.Size(source)), 0)
+    taken = op.Gather(elements, safe, axis=0)
     return op.Reshape(op.Where(flat, taken, op.Reshape(x, [-1])), shape)
 
 
