@@ -38,7 +38,12 @@ class ByBackend(layers.Layer):
         return x * (1.0 if keras.backend.backend() == "jax" else 1.01)
 
 image = keras.Input((4, 3, 2))
-for model, layer in ((layers.UpSampling2D(3, interpolation="bicubic"), None), (ByBackend(name="odd"), "ByBackend 'odd'")):
+# its numbers are not those of its variables until it is adapted or loaded again: what is rebuilt, and copies of it, have others
+stale = layers.Normalization(name="stale")
+stale.adapt(np.random.default_rng(0).normal(1, 2, (8, 4, 3, 2)).astype(np.float32))
+stale.adapt_mean.assign(stale.adapt_mean + 1)
+odd = (ByBackend(name="odd"), "ByBackend 'odd'"), (stale, "Normalization 'stale'")
+for model, layer in ((layers.UpSampling2D(3, interpolation="bicubic"), None), *odd):
     model = keras.Model(image, layers.ReLU()(model(layers.ReLU()(image))))
     try:
         onnxport.convert(model, validate=layer is None)

@@ -13,6 +13,7 @@ from onnxport.frameworks import HUB
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras_layers import layer_results
+from onnxport.validation.comparison import OutputReport
 from onnxport.validation.parties import Party
 from onnxport.validation.proof import first_reports
 from onnxport.validation.runners.base import Binding
@@ -35,14 +36,20 @@ def disagreement(model: Any, result: OnnxModel, request: Request) -> Disagreemen
     source, converted = Party(model, "keras"), Party(result, HUB)
     try:
         for leaves, report in first_reports(source, converted, binding, graph=result.model, count=_SETS):
-            if report.failed:
-                outputs = [item for item in report.outputs if item.verdict == "fail"]
-                return Disagreement(leaves, outputs[0].reason if outputs else report.error or "")
+            apart = [item for item in report.outputs if item.verdict == "fail" or item.size[0] > 1]
+            if report.failed or apart:
+                return Disagreement(leaves, report.error or _words(apart))
     except (
         InvalidInputError
     ):  # there are no inputs that the model runs on: nothing can be compared, as a proof says too
         return None
     return None
+
+
+def _words(outputs: Sequence[OutputReport]) -> str:
+    """What differs. A proof alone may have no verdict: the copies of the model that it runs are rebuilt as the result is."""
+    figures = outputs[0].figures if outputs else None
+    return outputs[0].reason if figures is None else f"by up to {figures.max_abs:.2g}, allowed {figures.allowed:.2g}"
 
 
 def first_other_layer(model: Any, leaves: Sequence[Any], theirs: Sequence[np.ndarray]) -> str | None:
