@@ -13,7 +13,7 @@ from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 _TRIED = (2, 3, 4, 5, 7, 8, 16, 27, 64, 1000, 4095)  # sizes; every trace excludes 0 and 1
 _MOST = 3  # symbols in a condition that is looked at, and conditions that are named
-_LOOKED_AT = 64  # conditions: a substitution takes sympy some 0.1 ms
+_LOOKED_AT = 256  # conditions: a substitution takes sympy some 0.1 ms
 _REMAINDER = re.compile(r"\b(?:Python)?Mod\(([^(),]+), (\d+)\)")
 
 
@@ -26,17 +26,11 @@ def conditions(program: ExportedProgram, names: Mapping[str, str]) -> list[str]:
     modes = (getattr(value, "fake_mode", None) for value in recorded_inputs(program).values())
     env = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
     said: dict[Any, str] = {}
-    for guard in () if env is None else env.guards[:_LOOKED_AT]:
-        free = sorted(guard.expr.free_symbols, key=str)
-        if (
-            not free
-            or len(free) > _MOST
-            or not {str(item) for item in free} <= names.keys()
-            or _of_every_trace(guard.expr)
-        ):
-            continue
-        holds = tuple(_holds(guard.expr, sizes) for sizes in _sizes(free))
-        text = _text(guard.expr.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
+    every = dict.fromkeys(guard.expr for guard in (() if env is None else env.guards))
+    for condition in [item for item in every if _says_of(item, names)][:_LOOKED_AT]:
+        free = sorted(condition.free_symbols, key=str)
+        holds = tuple(_holds(condition, sizes) for sizes in _sizes(free))
+        text = _text(condition.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
         if not all(holds) and len(text) < len(said.get((tuple(free), holds), text + " ")):
             said[tuple(free), holds] = text
     return list(said.values())
@@ -50,8 +44,11 @@ def _sizes(symbols: Sequence[sympy.Basic]) -> Iterator[dict[sympy.Basic, int]]:
             yield {symbol: _TRIED[(i + place * shift) % count] for place, symbol in enumerate(symbols)}
 
 
-def _of_every_trace(condition: sympy.Basic) -> bool:
-    return isinstance(condition, sympy.Ne) and condition.args[1] in (0, 1)
+def _says_of(condition: sympy.Basic, names: Mapping[str, str]) -> bool:
+    """Whether it is about the sizes of these names, and not what every trace needs."""
+    free = {str(item) for item in condition.free_symbols}
+    of_every_trace = isinstance(condition, sympy.Ne) and condition.args[1] in (0, 1)
+    return not of_every_trace and 0 < len(free) <= _MOST and free <= names.keys()
 
 
 def _holds(condition: sympy.Basic, sizes: Mapping[sympy.Basic, int]) -> bool:

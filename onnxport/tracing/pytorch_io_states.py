@@ -23,7 +23,7 @@ def with_states(model: object, request: Request) -> tuple[torch.nn.Module, Reque
     afterwards, and the request with the present buffers as the example. Parameters and buffers are the model's own.
 
     Raises:
-        InvalidInputError: it is no module, updates no buffer on the example inputs, or has a parameter ``past`` of its own.
+        InvalidInputError: it is no module, updates no buffer on the example inputs, or takes or gives a ``past`` of its own.
     """
     if not isinstance(model, torch.nn.Module):
         raise InvalidInputError(
@@ -111,6 +111,8 @@ def _updated(model: torch.nn.Module, request: Request) -> list[str]:
     buffers = {name: tensor.detach().clone() for name, tensor in model.named_buffers()}
     versions = {name: tensor._version for name, tensor in buffers.items()}
     with torch.no_grad(), _standing_in(model, buffers) as present:
-        model(*args, **kwargs)
+        result = model(*args, **kwargs)
         after = present()
+    if PAST in _by_name(result):
+        raise InvalidInputError("states='io' names the state 'past', an output of the model already: rename that")
     return [name for name, tensor in buffers.items() if after[name] is not tensor or tensor._version != versions[name]]

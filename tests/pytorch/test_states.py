@@ -108,6 +108,15 @@ def test_where_there_is_no_state_the_option_is_refused(model, words):
         onnxport.convert(model, inputs=(torch.randn(2, 4),), states="io")
 
 
+def test_an_output_of_the_states_name_is_refused_and_not_lost():
+    class Named(Attention):
+        def forward(self, x, positions):
+            return {**super().forward(x, positions), "past": x}
+
+    with pytest.raises(InvalidInputError, match="'past', an output of the model already"):
+        onnxport.convert(Named().eval(), inputs=positions(), states="io")
+
+
 def test_another_value_of_the_option_is_refused():
     with pytest.raises(InvalidInputError, match="'io' makes"):
         onnxport.convert(Encoder().eval(), inputs=(torch.randn(1, 4, 10),), states="keep")
