@@ -234,6 +234,15 @@ def _table(importer: str, results: dict[str, list[Any]]) -> list[str]:
     return [*lines, ""]
 
 
+def _files(corpus: Path, sample: int) -> list[str]:
+    """The files by producer; of each the `sample` smallest, where that is not 0."""
+    chosen: list[Path] = []
+    for folder in sorted(item for item in corpus.iterdir() if item.is_dir()):
+        files = sorted(path.with_suffix(".onnx") for path in folder.glob("*.npz"))
+        chosen += sorted(sorted(files, key=lambda path: path.stat().st_size)[:sample]) if sample else files
+    return [str(path.relative_to(corpus).with_suffix("")) for path in chosen]
+
+
 def main() -> None:
     """Runs the files, or writes the report."""
     parser = workers.parser(__doc__, "build/foreign.jsonl")
@@ -241,13 +250,14 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(IMPORTERS), help="importers, comma-separated")
     parser.add_argument("--names", default="", help="only files whose name has this in it; run again if done")
     parser.add_argument("--numbers", action="store_true", help="the numbers alone")
+    parser.add_argument("--sample", type=int, default=0, help="only so many files of each producer, the smallest")
     options = parser.parse_args()
     if options.work is not None:
         work(options.work, options.corpus, options.numbers)
     elif options.report:
         report(workers.known(options.results), options.report)
     else:
-        files = sorted(str(p.relative_to(options.corpus).with_suffix("")) for p in options.corpus.glob("*/*.npz"))
+        files = _files(options.corpus, options.sample)
         names = [
             f"{importer} {file}" for importer in options.only.split(",") for file in files if options.names in file
         ]

@@ -1,5 +1,6 @@
 """Graphs as other tools write them: what people do with them once they are imported."""
 
+import copy
 import io
 
 import numpy as np
@@ -86,3 +87,52 @@ def test_a_state_dict_has_the_files_names_in_the_files_order():
         "a.graph.weight",
         "a.graph.bias",
     ]
+
+
+class Tied(torch.nn.Module):
+    """Weights under two names, buffers that the state dict leaves out, and a norm that has counted batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.table = torch.nn.Embedding(7, 4)
+        self.register_buffer("places", torch.randn(3, 4), persistent=False)
+        self.register_buffer("scale", torch.randn(4))
+        self.head = torch.nn.Linear(4, 7)
+        self.head.weight = self.table.weight
+        self.register_parameter("offset", self.head.bias)
+
+    def forward(self, ids):
+        x = self.table(ids) * self.scale + self.places
+        return self.head(self.norm(x.transpose(1, 2)).transpose(1, 2)) + self.offset
+
+
+def test_a_state_dict_comes_back_with_ties_and_buffers_as_they_were():
+    module = Tied()
+    ids = torch.randint(0, 7, (2, 3))
+    module(ids)
+    module.eval()
+    hub = onnxport.convert(module, inputs=(ids,), validate=False)
+    for made in (onnxport.convert(hub, to="pytorch"), copy.deepcopy(onnxport.convert(hub, to="pytorch"))):
+        theirs, ours = module.state_dict(), made.state_dict()
+        assert list(ours) == list(theirs)
+        assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+        assert [name for name, _ in made.named_parameters()] == [name for name, _ in module.named_parameters()]
+        assert made.head.weight is made.table.weight
+        assert type(made.head) is torch.nn.Linear
+        other = Tied().eval()
+        other.places = module.places
+        made.load_state_dict(other.state_dict(), strict=True)
+        torch.testing.assert_close(made(ids), other(ids), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"keys": [["a", "w"], ["w.b", "w"]]}', '{"keys": [["__import__(0)", "w"]]}', '{"keys": [[1, 2]]}', "[[", "7"],
+)
+def test_what_a_file_tells_of_its_state_dict_cannot_break_the_module(text):
+    model = parsed("(float[N, 2] x) => (float[N, 2] y) <float[2] w = {2.0, 3.0}> {y = Mul (x, w)}")
+    onnx.helper.set_model_props(model, {"onnxport.state": text})
+    module = onnxport.convert(model, to="pytorch")
+    assert "import" not in module.code
+    torch.testing.assert_close(module(torch.ones(1, 2)), torch.tensor([[2.0, 3.0]]))

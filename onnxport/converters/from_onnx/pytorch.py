@@ -18,6 +18,7 @@ from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError
 from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
+from onnxport.graph.module_state import read
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
@@ -40,7 +41,7 @@ def build(model: ir.Model) -> nn.Module:
     recorder = RootRecorder(Sizes())
     xp = TorchNamespace(recorder)
     walk = Walk(model, xp, maps.pytorch_native)
-    recorder.reserve(all_initializers(walk.model))
+    recorder.reserve(all_initializers(walk.model), read(model.metadata_props))
     inputs = [_input(xp, value) for value in walk.inputs]
     outputs = [_output(xp, item, value) for item, value in zip(walk.run(inputs), walk.outputs, strict=True)]
     recorder.finish(outputs[0] if len(outputs) == 1 else tuple(outputs))

@@ -13,6 +13,7 @@ from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.converters.to_onnx.pytorch_refused import check_runs
 from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.module_state import STATE, written
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.pads import MergePadsPass
@@ -119,6 +120,9 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
     rewrites = (RecogniseGeluPass(op.names), MergeReshapesPass(op.names), MergePadsPass())
     model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes)
+    state = lowering.boundary.state(model.graph)
+    if state.keys:
+        model.metadata_props[STATE] = written(state)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 from torch.export.graph_signature import InputKind
@@ -12,6 +13,8 @@ from torch.export.graph_signature import InputKind
 from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.module_state import ModuleState
+from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.lowerings.complex_numbers import mark_complex
 from onnxport.tracing.pytorch_deferred import StreamedTensor, weight_of
 from onnxport.tracing.pytorch_nodes import recorded_inputs
@@ -37,6 +40,7 @@ class Boundary:
         self._program = program
         self._types = types
         self._bound: dict[str, Any] = {}
+        self._holders: dict[tuple[Any, ...], str] = {}
 
     def bind_inputs(self, names: Mapping[str, str]) -> None:
         """Declares the graph's inputs, named by placeholder."""
@@ -55,7 +59,7 @@ class Boundary:
     def bind_parameters(self) -> None:
         """Makes an initializer of every parameter, buffer and constant that the graph uses, tied ones once."""
         used = {node.name for node in self._program.graph.nodes if node.op == "placeholder" and node.users}
-        names: dict[tuple[Any, ...], str] = {}
+        names = self._holders
         shared: dict[tuple[Any, ...], Any] = {}
         for spec in self._program.graph_signature.input_specs:
             placeholder = spec.arg.name
@@ -70,6 +74,25 @@ class Boundary:
             if spec.kind is InputKind.BUFFER and placeholder in used:
                 self.buffers[id(shared[key])] = str(spec.target)
             self.arguments.append(shared[key] if placeholder in used else None)
+
+    def state(self, graph: ir.Graph) -> ModuleState:
+        """What the module's state dict has beyond the initializers that the finished graph holds."""
+        held = {name for name in graph.initializers if not is_written_constant(name)}
+        keys, numbers = [], []
+        for key, tensor in self._program.state_dict.items():
+            holder = self._holders.get(_identity(tensor), key)
+            if holder in held:
+                keys.append((key, holder))
+            elif tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.device.type != "meta":
+                keys.append((key, key))
+                numbers.append((key, int(tensor)))
+        specs = self._program.graph_signature.input_specs
+        trained = {
+            self._holders.get(_identity(self._tensor(spec))) for spec in specs if spec.kind is InputKind.PARAMETER
+        }
+        buffers = held - trained
+        transient = held - {holder for _, holder in keys}
+        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers))
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:

@@ -50,6 +50,7 @@ def recognise(recorder: Recorder) -> None:
     """Rewrites a finished graph: products with a parameter to linear, softmax of products to attention, calls to layers."""
     rewrites: tuple[tuple[Container[object], Callable[[Recorder, fx.Node], None]], ...] = (
         ((torch.matmul,), _to_linear),
+        ((F.linear,), _whole),
         ((F.linear,), _with_bias),
         ((F.softmax,), _to_attention),
         (_LAYERS, _to_layer),
@@ -82,9 +83,36 @@ def _to_linear(recorder: Recorder, node: fx.Node) -> None:
         turned.graph.erase_node(turned)
 
 
+def _weight_of(recorder: Recorder, node: fx.Node) -> torch.Tensor | None:
+    """The parameter that a linear multiplies with."""
+    return recorder.attributes[str(node.args[1].target)] if _is_parameter(node.args[1]) else None
+
+
+def _whole(recorder: Recorder, node: fx.Node) -> None:
+    """linear of rows that are put back in their places is linear of all axes but the last."""
+    rows = node.args[0]
+    if len(node.users) != 1 or not _called(rows, torch.reshape):
+        return
+    (back,), weight = node.users, _weight_of(recorder, node)
+    x, shapes = rows.args[0], recorder.shapes
+    if weight is None or not _called(back, torch.reshape) or any(item not in shapes for item in (x, rows, back)):
+        return
+    for whole, flat, result in zip(shapes[x], shapes[rows], shapes[back], strict=True):
+        if len(whole) < 2 or whole[-1:] != flat[-1:] or whole[:-1] != result[:-1]:
+            return
+        if result[-1:] != weight.shape[:1]:
+            return
+    node.args = (x, *node.args[1:])
+    recorder.shapes[node], recorder.ranks[node] = shapes[back], recorder.ranks[back]
+    back.replace_all_uses_with(node)
+    node.graph.erase_node(back)
+    if not rows.users:
+        node.graph.erase_node(rows)
+
+
 def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     """linear(x, weight) + bias is linear(x, weight, bias)."""
-    if len(node.args) != 2 or len(node.users) != 1:
+    if any(item is not None for item in node.args[2:]) or len(node.users) != 1:
         return
     (user,) = node.users
     is_add = user.op == "call_function" and getattr(user.target, "__name__", "") == "add"
@@ -96,7 +124,7 @@ def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     vector, weight = recorder.attributes[bias.target], recorder.attributes[node.args[1].target]
     if vector.shape != weight.shape[:1] or vector.dtype != weight.dtype:
         return
-    user.target, user.args = F.linear, (*node.args, bias)
+    user.target, user.args = F.linear, (*node.args[:2], bias)
     node.graph.erase_node(node)
 
 
@@ -172,39 +200,55 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     given = {role: arguments[role] for role in _ROLES if arguments.get(role) is not None}
     if not given or not all(_is_parameter(item) for item in given.values()):
         return
-    paths = {str(item.target).rpartition(".")[0] for item in given.values()}
-    path = paths.pop()
-    if paths or not path or any(str(item.target) != f"{path}.{role}" for role, item in given.items()):
+    paths = _paths(recorder, given)
+    if not paths:
         return
     with torch.device("meta"):  # without memory of its own: its parameters are put in afterwards
         layer = build(_Call(recorder, arguments))
     if layer is None:
         return
-    existing = recorder.attributes.get(path)
-    if existing is not None and not _same(existing, layer):
+    path = next((path for path in paths if _stands(recorder, path, layer, given)), None)
+    if path is None:
         return
-    if existing is None:
-        own = {f"{path}.{name}" for name in (*layer._parameters, *layer._buffers)}
-        if any(key.startswith(f"{path}.") and key not in own for key in recorder.attributes):
-            return
-        for role, item in given.items():
-            value = recorder.attributes[item.target]
-            if role in layer._parameters:
-                if not isinstance(value, nn.Parameter):
-                    return
-                layer.register_parameter(role, value)
-            else:
-                layer.register_buffer(role, value.detach() if isinstance(value, nn.Parameter) else value)
-        if "num_batches_tracked" in layer._buffers:  # 0 where the model has none
-            counter = recorder.attributes.get(f"{path}.num_batches_tracked")
-            layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
-        recorder.attributes[path] = layer
     with recorder.graph.inserting_before(node):
         called = recorder.graph.call_module(path, (arguments[names[0]],))
     if node in recorder.ranks:
         recorder.ranks[called] = recorder.ranks[node]
     node.replace_all_uses_with(called)
     recorder.graph.erase_node(node)
+
+
+def _paths(recorder: Recorder, given: dict[str, fx.Node]) -> list[str]:
+    """Paths of modules that have all these parameters under their roles' names, ties among them."""
+    of_role = []
+    for role, item in given.items():
+        target = str(item.target)
+        names = (name.rpartition(".") for name in (target, *recorder.paths.tied(target)))
+        of_role.append([path for path, _, last in names if path and last == role])
+    return [path for path in of_role[0] if all(path in others for others in of_role)]
+
+
+def _stands(recorder: Recorder, path: str, layer: nn.Module, given: dict[str, fx.Node]) -> bool:
+    """Whether a layer stands at a path: one like it that is there already, or it itself with its parameters."""
+    existing = recorder.attributes.get(path)
+    if existing is not None:
+        return _same(existing, layer)
+    own = {f"{path}.{name}" for held in (layer._parameters, layer._buffers) for name in held if held[name] is not None}
+    if any(key.startswith(f"{path}.") and key not in own for key in recorder.attributes):
+        return False
+    for role, item in given.items():
+        value = recorder.attributes[str(item.target)]
+        if role in layer._parameters:
+            if not isinstance(value, nn.Parameter):
+                return False
+            layer.register_parameter(role, value)
+        else:
+            layer.register_buffer(role, value.detach() if isinstance(value, nn.Parameter) else value)
+    if "num_batches_tracked" in layer._buffers:  # 0 where the model has none
+        counter = recorder.attributes.get(f"{path}.num_batches_tracked")
+        layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
+    recorder.attributes[path] = layer
+    return True
 
 
 def _same(a: nn.Module, b: nn.Module) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count
 
@@ -31,13 +31,17 @@ def is_constant(target: str) -> bool:
 class Paths:
     """Paths of initializers in one module.
 
+    Args:
+        values: the initializers.
+        keys: keys of the state dict that the file tells of, with the names of the initializers that hold their content.
+
     >>> first, second, third = (ir.val(name) for name in ("fc.weight", 'a"b', "a_b"))
     >>> paths = Paths([first, second, third])
     >>> paths.of(first), paths.of(second), paths.of(third)
     ('fc.weight', 'a_b_1', 'a_b')
     """
 
-    def __init__(self, values: Iterable[ir.Value] = ()) -> None:
+    def __init__(self, values: Iterable[ir.Value] = (), keys: Sequence[tuple[str, str]] = ()) -> None:
         self._paths: dict[ir.Value, str] = {}
         self._leaves: set[str] = set()
         self._containers: set[str] = set()
@@ -51,6 +55,17 @@ class Paths:
             self.of(value)
         for value in weights:
             self.of(value)
+        by_name = {value.name or "": path for value, path in self._paths.items()}
+        self.of_key = {key: by_name[key] if key in by_name else self.take(cleaned(key)) for key, _ in keys}
+        self._keys = {self.of_key[key]: by_name.get(holder, self.of_key[key]) for key, holder in keys}
+
+    def tied(self, path: str) -> list[str]:
+        """Other paths of the initializer at a path."""
+        return [other for other, holder in self._keys.items() if holder == path and other != path]
+
+    def state(self) -> list[tuple[str, str]]:
+        """The paths of the state dict that the file tells of, each with the path whose content it has."""
+        return list(self._keys.items())
 
     def of(self, value: ir.Value) -> str:
         """The path of an initializer."""
@@ -59,8 +74,8 @@ class Paths:
         return self._paths[value]
 
     def order(self) -> list[str]:
-        """The paths of the initializers, in their order in the file."""
-        return [self._paths[value] for value in self._order if value in self._paths]
+        """The paths of the state dict in its order, or of the initializers in their order in the file."""
+        return [*self._keys, *(self._paths[value] for value in self._order if value in self._paths)]
 
     def take(self, base: str) -> str:
         """`base`, numbered where something has that path, lies below it or stands in its way."""

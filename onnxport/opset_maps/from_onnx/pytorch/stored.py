@@ -6,6 +6,7 @@ while it runs (a loop over steps, a branch) can't be traced again, and some cons
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from dataclasses import dataclass
@@ -21,6 +22,13 @@ class RecordedModule(fx.GraphModule):
         """The module's attributes and the lines of its graph."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}
         return restored, (type(self).__name__, state, lines(self.graph))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> fx.GraphModule:
+        """A copy as a pickle gives it: torch.fx's own ties no weights of the module itself and makes its buffers persistent."""
+        function, (name, state, stored) = self.__reduce__()
+        copied: fx.GraphModule = function(name, copy.deepcopy(state, memo), stored)
+        memo[id(self)] = copied
+        return copied
 
 
 @dataclass(frozen=True)

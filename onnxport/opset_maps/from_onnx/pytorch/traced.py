@@ -29,9 +29,11 @@ class CallRecorder(TracerBase):
 
     Attributes:
         ranks: ranks of the tensors that the recorded nodes give.
+        shapes: shapes of these tensors in both worlds.
     """
 
     ranks: dict[fx.Node, int]
+    shapes: dict[fx.Node, tuple[torch.Size, torch.Size]]
 
     def record(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Records a call and gives its result."""
@@ -65,6 +67,8 @@ class Traced(fx.Proxy):
         self.opaque = opaque
         if worlds is not None and isinstance(worlds[0], torch.Tensor):
             recorder.ranks[node] = worlds[0].dim()
+            if isinstance(worlds[1], torch.Tensor):
+                recorder.shapes[node] = worlds[0].shape, worlds[1].shape
 
     def world(self) -> World:
         """The first world's value.

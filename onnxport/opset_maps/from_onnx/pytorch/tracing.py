@@ -12,6 +12,7 @@ import onnx_ir as ir
 import torch
 from torch import fx, nn
 
+from onnxport.graph.module_state import ModuleState
 from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant
@@ -37,6 +38,8 @@ class Recorder(CallRecorder):
         paths: which of its targets are taken.
         captures: values of the enclosing graph that this one takes after its own inputs.
         ranks: rank of each node that is known to be a tensor.
+        shapes: its shape in both worlds.
+        transient: targets of buffers that the state dict leaves out.
     """
 
     def __init__(self, sizes: Sizes, outer: Recorder | None = None) -> None:
@@ -48,6 +51,8 @@ class Recorder(CallRecorder):
         self.paths = Paths()
         self.captures: list[Traced] = []
         self.ranks: dict[fx.Node, int] = {}
+        self.shapes: dict[fx.Node, tuple[torch.Size, torch.Size]] = {}
+        self.transient: set[str] = set()
         self._captured: dict[fx.Node, Traced] = {}
         self._constants: dict[int, tuple[Any, fx.Node]] = {}
         self._dims: dict[tuple[fx.Node, int], Traced] = {}
@@ -216,9 +221,15 @@ _SIZE_ARITHMETIC = frozenset({operator.add, operator.mul, operator.floordiv})
 class RootRecorder(Recorder):
     """The main graph's recorder: it holds the parameters, under their own names."""
 
-    def reserve(self, initializers: Iterable[ir.Value]) -> None:
-        """Takes the paths of a model's initializers before anything else does."""
-        self.paths = Paths(initializers)
+    def reserve(self, initializers: Iterable[ir.Value], state: ModuleState) -> None:
+        """Takes the paths of a model's initializers before anything else does, and what the file tells of their module."""
+        held = list(initializers)
+        known = {value.name for value in held} | {name for name, _ in state.numbers}
+        self.paths = Paths(held, [item for item in state.keys if item[1] in known])
+        self._state = state
+        for name, number in state.numbers:
+            if name in self.paths.of_key:
+                self.attributes[self.paths.of_key[name]] = torch.tensor(number)
 
     def parameter(self, value: ir.Value) -> Traced:
         """An initializer as parameter (floating point) or buffer."""
@@ -227,9 +238,12 @@ class RootRecorder(Recorder):
         content = from_numpy(tensor.numpy(), ir.DataType(tensor.dtype))
         if is_written_constant(value.name or ""):
             return Traced(self.constant(content), self, twins(content))
-        if content.dtype.is_floating_point and content.dtype not in FLOAT8:
+        path = self.paths.of(value)
+        if value.name in self._state.transient:
+            self.transient.add(path)
+        if content.dtype.is_floating_point and content.dtype not in FLOAT8 and value.name not in self._state.buffers:
             content = torch.nn.Parameter(content)
-        return self.attribute(self.paths.of(value), content)
+        return self.attribute(path, content)
 
 
 def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
@@ -240,15 +254,24 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
         for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
             place(root, target, recorder.attributes.get(target))
     result = RecordedModule(root, recorder.graph, name)
+    for path, holder in recorder.paths.state():
+        content = held(result, holder)
+        place(result, path, recorder.attributes.get(holder) if content is None else content)
     arrange(result, recorder.paths.order())
-    _without_constants(result)
-    result._deepcopy_hooks.append(_without_constants)
+    # A GraphModule makes every buffer persistent.
+    for path in (*filter(is_constant, result._buffers), *recorder.transient):
+        parent, _, last = path.rpartition(".")
+        module = _inside(result, parent)
+        if module is not None and last in module._buffers:
+            module._non_persistent_buffers_set.add(last)
     return result
 
 
-def _without_constants(module: nn.Module) -> None:
-    """Leaves constants of the program out of the state dict: a GraphModule, and its copy, makes every buffer persistent."""
-    module._non_persistent_buffers_set.update(name for name in module._buffers if is_constant(name))
+def held(root: nn.Module, path: str) -> torch.Tensor | None:
+    """The parameter or buffer at a path, None where there is none."""
+    parent, _, last = path.rpartition(".")
+    module = _inside(root, parent)
+    return None if module is None else {**module._buffers, **module._parameters}.get(last)
 
 
 def arrange(root: nn.Module, paths: Sequence[str]) -> None:

@@ -1,0 +1,65 @@
+"""What a module's state dict has beyond the initializers of its graph: the file holds it for importers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+STATE = "onnxport.state"  # the metadata key of the file
+
+
+@dataclass(frozen=True)
+class ModuleState:
+    """The state dict of the module that a graph comes from.
+
+    Attributes:
+        keys: its keys in order, each with the initializer that holds its content: another name where weights are tied.
+        buffers: initializers that are buffers, not parameters.
+        transient: initializers that the state dict leaves out.
+        numbers: whole numbers of the state dict that the graph does not use, as the batches that a norm has seen.
+    """
+
+    keys: tuple[tuple[str, str], ...] = ()
+    buffers: frozenset[str] = frozenset()
+    transient: frozenset[str] = frozenset()
+    numbers: tuple[tuple[str, int], ...] = ()
+
+
+def written(state: ModuleState) -> str:
+    """The state as text."""
+    keys = [key if key == holder else [key, holder] for key, holder in state.keys]
+    parts = {
+        "keys": keys,
+        "buffers": sorted(state.buffers),
+        "transient": sorted(state.transient),
+        "numbers": dict(state.numbers),
+    }
+    return json.dumps({name: part for name, part in parts.items() if part}, separators=(",", ":"))
+
+
+def read(metadata: Mapping[str, str]) -> ModuleState:
+    """The state that a file's metadata tells of; nothing where it tells of none, or of something else.
+
+    >>> read({STATE: written(ModuleState((("head.weight", "table.weight"),), numbers=(("norm.count", 3),)))})
+    ModuleState(keys=(('head.weight', 'table.weight'),), buffers=frozenset(), transient=frozenset(), numbers=(('norm.count', 3),))
+    >>> read({STATE: '{"keys": 7}'}).keys
+    ()
+    """
+    try:
+        parts = json.loads(metadata.get(STATE, "{}"))
+        keys = tuple((item, item) if isinstance(item, str) else (item[0], item[1]) for item in parts.get("keys", ()))
+        names = {kind: frozenset(parts.get(kind, ())) for kind in ("buffers", "transient")}
+        numbers = tuple((name, int(number)) for name, number in parts.get("numbers", {}).items())
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError, RecursionError):  # written by someone else
+        return ModuleState()
+    texts = [name for pair in keys for name in pair] + [name for kind in names.values() for name in kind]
+    if not all(isinstance(name, str) and name for name in texts):
+        return ModuleState()
+    return ModuleState(
+        keys, names["buffers"], names["transient"], tuple(item for item in numbers if _is_count(item[1]))
+    )
+
+
+def _is_count(number: int) -> bool:
+    return abs(number) < 1 << 63
