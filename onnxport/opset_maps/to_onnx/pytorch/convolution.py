@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
+import torch
 import torch.nn.functional as F
 from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
 
@@ -157,3 +158,16 @@ def convolution(
     if transposed:
         return conv_transpose(op, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv(op, x, weight, bias, stride, padding, dilation, groups)
+
+
+@aten.lower(
+    "aten::conv_tbc",
+    cases=[
+        case(lambda x, w, b: torch.conv_tbc(x, w, b, pad=1), f32(7, 2, 4), f32(3, 4, 5), f32(5), holds=("Conv",)),
+        case(lambda x, w, b: torch.conv_tbc(x, w, b), f64(7, 1, 4), f64(2, 4, 5), f64(5)),
+    ],
+)
+def conv_tbc(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value, pad: int = 0) -> ir.Value:
+    """Conv of [time, batch, channels], its weight [kernel, in, out]."""
+    moved = op.Transpose(x, perm=[1, 2, 0]), op.Transpose(weight, perm=[2, 1, 0])
+    return op.Transpose(conv(op, *moved, bias, padding=[pad]), perm=[2, 0, 1])
