@@ -118,6 +118,15 @@ _LIFTED: dict[str, tuple[tuple[int, ...], Case]] = {
         (0, 2),
         complex_case(lambda z, w: tf.tensor_scatter_nd_sub(z, _ROWS, w), (3, 2), (2, 2), min_opset=16),
     ),
+    "ScatterNdNonAliasingAdd": (
+        (0, 2),
+        complex_case(
+            lambda z, w: tf.raw_ops.ScatterNdNonAliasingAdd(input=z, indices=_ROWS, updates=w),
+            (3, 2),
+            (2, 2),
+            min_opset=16,
+        ),
+    ),
     "OneHot": ((2, 3), complex_case(lambda z, w: tf.one_hot([0, 2], 3, z, w), (), ())),
     "Select": (
         (1, 2),
