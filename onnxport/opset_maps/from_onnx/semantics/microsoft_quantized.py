@@ -221,6 +221,29 @@ def qlinear_concat(xp: Namespace, y_scale: Tensor, y_zero: Tensor, *parts: Tenso
     return xp.concat(wide, axis + xp.ndim(wide[0]) if axis < 0 else axis)
 
 
+@microsoft_op(
+    "QLinearWhere",
+    quantized_case(
+        "c = Greater (x, s) y = com.microsoft.QLinearWhere (c, q, s, z, p, t, u, t, z)", "uint8[N, 4] y", f32(3, 4)
+    ),
+)
+def qlinear_where(
+    xp: Namespace,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    z_scale: Tensor,
+    z_zero: Tensor,
+) -> Tensor:
+    """x where the condition holds, else y, quantized."""
+    wide = xp.where(condition, _real(xp, x, x_scale, x_zero), _real(xp, y, y_scale, y_zero))
+    return requantized(xp, wide, z_scale, z_zero, xp.dtype(x))
+
+
 for _op_type, _entry in (
     ("QuantizeLinear", quantization.quantize_linear),
     ("DequantizeLinear", quantization.dequantize_linear),
