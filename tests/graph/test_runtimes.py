@@ -20,6 +20,7 @@ OPSETS = (13, 17, 21, 23, 26)
 D, F, B16 = np.float64, np.float32, ml_dtypes.bfloat16
 IMAGE = RNG.normal(size=(2, 4, 7, 6))
 KERNEL = RNG.normal(size=(2, 4, 3, 3))
+SHIFTED = [np.asarray([65535, 40001, 1, 32768], np.uint16), np.asarray([1, 15, 9, 0], np.uint16)]
 REALS = np.asarray([-745.0, -40.0, -1.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 40.0, 745.0])
 
 
@@ -39,7 +40,7 @@ LACKING = {
     "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
     "BFLOAT16": "DequantizeLinear MelWeightMatrix QLinearMatMul QuantizeLinear SplitToSequence",
     "UINT8": "Col2Im GridSample ImageDecoder SplitToSequence",
-    "UINT16": "BitShift Col2Im GridSample SplitToSequence",
+    "UINT16": "Col2Im GridSample SplitToSequence",
     "UINT32": "Col2Im GridSample SplitToSequence",
     "UINT64": "Col2Im GridSample Pow ReduceMean SplitToSequence",
     "INT8": "Col2Im GridSample SplitToSequence",
@@ -65,6 +66,10 @@ ROWS = [
         OPSETS,
         0,
     ),
+    *[
+        (f"BitShift-{way}", lambda op, x, n, way=way: op.BitShift(x, n, direction=way), SHIFTED, OPSETS, 0)
+        for way in ("LEFT", "RIGHT")
+    ],
     ("Hardmax", lambda op, x: op.Hardmax(x, axis=1), [np.round(IMAGE)], OPSETS, 0),
     ("Tan", lambda op, x: op.Tan(x), [np.linspace(-1.5, 1.5, 9)], OPSETS, 16),
     ("Cos", lambda op, x: op.Cos(x), [np.linspace(-9, 9, 9)], OPSETS, 4),

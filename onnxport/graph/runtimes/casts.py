@@ -95,6 +95,7 @@ CASTS = (
     cast_row(f"{_ARITHMETIC} Einsum NonZero TopK Trilu", [_T.INT8], _T.INT32),
     cast_row("Where", [_T.INT8], _T.INT32, operands=(1, 2)),
     cast_row(f"{_ARITHMETIC} Einsum TopK Trilu", [_T.UINT8], _T.INT32),
+    cast_row("BitShift", [_T.UINT16], _T.UINT32),
     cast_row("Relu", [_T.INT16], _T.INT32),
     cast_row("Pow", [_T.INT8, _T.UINT8, _T.INT16, _T.UINT16], _T.INT32, operands=(1,)),
     cast_row("Pow", [_T.UINT32], _T.INT64, operands=(1,)),
