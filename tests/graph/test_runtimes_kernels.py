@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime.capi.onnxruntime_pybind11_state as state
 
 from onnxport.graph.runtimes.fitting import DEFECTS
-from tests.graph.test_runtimes import LACKING
+from tests.graph.runtime_rows import LACKING
 
 OPSETS = (13, 17, 21, 23, 26)
 NEWEST = 2**31 - 1
