@@ -33,12 +33,14 @@ FRAMEWORK = Framework(
     recognises=_is_estimator,
     files=Files(
         reads=(".skops", ".pkl", ".pickle", ".joblib", ".txt", ".ubj", ".json"),
-        writes=(".skops",),
+        writes=(".joblib", ".pkl", ".pickle", ".skops"),
         load=Lazy("onnxport.tracing.sklearn:load"),
+        save=Lazy("onnxport.converters.from_onnx.sklearn:save"),
     ),
     takes_table=True,
     adopt=Lazy("onnxport.tracing.sklearn_boosters:as_estimator"),
     export=Lazy("onnxport.converters.to_onnx.sklearn:export"),
+    build=Lazy("onnxport.converters.from_onnx.sklearn:build"),
     bind=Lazy("onnxport.validation.runners.sklearn:bind"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:sklearn").get,
 )

@@ -24,7 +24,8 @@ class Output:
 
     name: str
     method: str  # the method behind it
-    index: int | None = None  # which of the method's results it is; None for the only one
+    # Which of the method's results it is, by place or name; None for the only one.
+    index: int | str | None = None
     step: str = ""  # path of the step whose method it is, steps' names joined by dots; "" for the estimator itself
     # "array"; "zipmap", a map from label to number for each row; "column", a column of it as a vector; "ints" and
     # "strings", labels by their number among the classes or as text.

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.helper as make
+import onnxruntime
 import pytest
 
 
@@ -187,9 +188,15 @@ def test_ops_lists_the_maps(run, framework, package):
 
 
 @pytest.mark.sklearn
-def test_there_is_no_way_back_to_an_estimator(run, saved, tmp_path):
+@pytest.mark.parametrize("name", ["net.joblib", "net.pkl"])
+def test_to_an_estimator(run, saved, tmp_path, name):
     pytest.importorskip("sklearn")
-    done = run("onnx2sklearn", "net.onnx")
-    assert done.code == 2
-    assert "rebuilt into scikit-learn" in done.err
+    joblib = pytest.importorskip("joblib")
+    done = run("onnx2sklearn", "net.onnx", "-o", name)
+    assert done.code == 0, done
+    estimator = joblib.load(tmp_path / name)
+    samples = np.ones((3, 2), np.float32)
+    (expected,) = onnxruntime.InferenceSession(saved).run(None, {"x": samples})
+    assert np.array_equal(estimator.run(samples)["y"], expected)
+    assert run("onnx2sklearn", "net.onnx", "-o", "net.skops").code == 2
     assert not (tmp_path / "net.skops").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from onnxport.converters.from_onnx.sklearn_estimators import OnnxEstimator
 from onnxport.converters.to_onnx.finish import finish
+from onnxport.converters.to_onnx.onnx import edit
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, outputs_of
 from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, UnsupportedOperator
@@ -43,6 +46,8 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
         UnsupportedOperator: estimators, methods or options without an ONNX form, all of them.
         InvalidInputError: the estimator is not fitted, or inputs or names do not fit.
     """
+    if isinstance(model, OnnxEstimator):
+        return _held(model, request)
     try:
         is_fitted = getattr(model, "is_fitted", None)  # by CatBoost, whose sums of models have no attributes of a fit
         if not (callable(is_fitted) and is_fitted()):
@@ -89,6 +94,15 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     return OnnxModel(finished, notes=tuple(notes), runtime=request.runs_in)
 
 
+def _held(model: OnnxEstimator, request: Request) -> OnnxModel:
+    """The model that an estimator runs, with the names and opset that are asked for."""
+    if request.methods is not None or request.options:
+        raise InvalidInputError(
+            "methods= and options= mean nothing for an estimator that runs an ONNX model: it has its outputs"
+        )
+    return edit(model.onnx_model, replace(request, inputs=None, kwargs=None)).result
+
+
 def _misfit(model: BaseEstimator, columns: Sequence[Column]) -> str:
     """That the inputs have more or fewer columns than the estimator was fitted on, if so."""
     fitted, dims = getattr(model, "n_features_in_", None), [column.dims for column in columns]
@@ -115,7 +129,7 @@ class Lowering:
         estimator: BaseEstimator,
         method: str,
         x: Table,
-        index: int | None = None,
+        index: int | str | None = None,
         *,
         step: str = "",
     ) -> Any:

@@ -176,12 +176,15 @@ class SklearnRunner(Runner):
 
 def bind(model: BaseEstimator, binding: Binding) -> SklearnRunner:
     """A runner of a fitted estimator or pipeline."""
-    outputs = binding.produced or _called(model, binding)
+    own = getattr(model, "graph_outputs", ())  # of an estimator that runs an ONNX model
+    outputs = own or binding.produced or _called(model, binding)
     inputs = binding.inputs
     if isinstance(inputs, tuple) and len(inputs) == 1:
         inputs = inputs[0]
     if inputs is None and binding.kwargs:
         inputs = dict(binding.kwargs)
+    if inputs is None and own:
+        return SklearnRunner(model, None, tuple, outputs)
     if inputs is None:
         return SklearnRunner(model, None, _table_for(model, binding.specs), outputs)
     example, table = take_apart(inputs, binding.specs, fitted=getattr(model, "feature_names_in_", ()))
