@@ -29,6 +29,9 @@ _IN_MEMORY_LIMIT = 64 << 20
 Loadable = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 
 
+NO_TEXT = "an output holds bytes that are no UTF-8, which a string of ONNX can't be"
+
+
 class Session:
     """A model, or the path of an ``.onnx`` file, ready to run in onnxruntime, or in the reference evaluator where that
     can't load it.
@@ -145,6 +148,8 @@ class Session:
         """As `run`, for inputs as the runtime takes them."""
         try:
             return list(self._run(prepared, list(names) if names is not None else self.output_names))
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(f"{NO_TEXT}: {error.object!r}") from error
         except self._errors as error:
             shapes = {name: getattr(item, "shape", None) for name, item in prepared.items()}
             raise InvalidInputError(f"the model can't run on inputs of shapes {shapes}: {error}") from error

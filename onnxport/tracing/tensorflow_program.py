@@ -106,12 +106,24 @@ def _restored(graph: tf.Graph) -> bool:
     return any(item.shape.rank is None and item.dtype not in (tf.resource, tf.variant) for item in graph.inputs)
 
 
+# Integers that stand for steps of a range; ONNX has the integers alone.
+_QUANTISED = {
+    tf.quint8: ir.DataType.UINT8,
+    tf.qint8: ir.DataType.INT8,
+    tf.quint16: ir.DataType.UINT16,
+    tf.qint16: ir.DataType.INT16,
+    tf.qint32: ir.DataType.INT32,
+}
+
+
 def dtype_of(dtype: tf.DType) -> ir.DataType:
-    """The ONNX element type of a TensorFlow one.
+    """The ONNX element type of a TensorFlow one; of a quantised type that of its integers.
 
     Raises:
-        InvalidModelError: ONNX has none (quantized types).
+        InvalidModelError: ONNX has none.
     """
+    if dtype in _QUANTISED:
+        return _QUANTISED[dtype]
     try:
         return ir.DataType.from_numpy(np.dtype(dtype.as_numpy_dtype))
     except (KeyError, TypeError) as error:

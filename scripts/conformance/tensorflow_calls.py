@@ -22,6 +22,7 @@ _IMAGE, _VOLUME = _floats(2, 6, 7, 3, low=0.0, high=1.0), _floats(1, 4, 5, 6, 2)
 _BOXES = np.array([[0.1, 0.1, 0.5, 0.6], [0.2, 0.3, 0.9, 0.8], [0.1, 0.15, 0.5, 0.65]], np.float32)
 _MAP = np.array([[0.9, -0.2, 1.3, 0.2, 0.9, -0.7, 0.001, 0.002]], np.float32)
 _STEPS, _CUBES = [1, 2, 2, 1], [1, 2, 2, 2, 1]
+_WORDS = np.array(["a", "bc", "", "d\u00e9", "e"], object)
 _SEED = np.array([1, 2], np.int32)
 _LABELS = {
     "labels_indices": np.array([[0, 0], [0, 1], [1, 0]], np.int64),
@@ -40,7 +41,12 @@ _SEGMENTS = {"indices": np.array([0, 3, 1], np.int32), "segment_ids": np.array([
 
 # By operator: the operands and attributes of each call. Arrays of floating-point and complex numbers vary, the rest is bound.
 CALLS: dict[str, list[dict[str, Any]]] = {
-    "AudioSpectrogram": [{"input": _floats(64, 2), "window_size": 16, "stride": 8}],
+    "AudioSpectrogram": [
+        {"input": _floats(64, 2), "window_size": 16, "stride": 8},
+        {"input": _floats(1000, 1), "window_size": 400, "stride": 160, "magnitude_squared": True},
+        {"input": _floats(7, 3), "window_size": 2, "stride": 3},
+        {"input": _floats(5, 1), "window_size": 9, "stride": 3},
+    ],
     "AvgPoolGrad": [
         {"orig_input_shape": [2, 6, 8, 3], "grad": _floats(2, 3, 4, 3), "ksize": _STEPS, "strides": _STEPS, "padding": "SAME"}
     ],
@@ -94,7 +100,68 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "ParameterizedTruncatedNormal": [
         {"shape": [2, 5], "means": [0.0, 1.0], "stdevs": [1.0, 2.0], "minvals": [-1.0, 0.0], "maxvals": [1.0, 3.0]}
     ],
-    "QuantizeV2": [{"input": _floats(3, 4), "min_range": -2.0, "max_range": 2.0, "T": tf.quint8}],
+    "QuantizeV2": [
+        {"input": _floats(3, 4), "min_range": low, "max_range": high, "T": kind, "mode": mode}
+        for kind in (tf.quint8, tf.qint8, tf.quint16, tf.qint16)
+        for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED")
+        for low, high in ((-2.0, 2.0), (0.0, 1.3), (0.4, 1.7))
+    ],
+    "StringNGrams": [
+        {"data": _WORDS, "data_splits": splits, "separator": " ", "ngram_widths": widths, "left_pad": "<s>", "right_pad": "",
+         "pad_width": pad, "preserve_short_sequences": kept}
+        for splits in (np.array([0, 5]), np.array([0, 0, 1, 3, 5, 5]))
+        for widths, pad, kept in (
+            ([1], 0, False), ([2, 3], -1, False), ([3], 1, False), ([3, 5], 2, True), ([6], 0, True), ([9, 4], 1, True)
+        )
+    ],
+    "ScatterNdNonAliasingAdd": [
+        {"input": _floats(4, 3), "indices": [[1, 2], [1, 2], [0, 0]], "updates": _floats(3)},
+        {"input": _floats(4, 3), "indices": np.array([[[3]], [[3]]], np.int64), "updates": _floats(2, 1, 3)},
+    ],
+    "UnsortedSegmentJoin": [
+        {"inputs": _WORDS, "segment_ids": ids, "num_segments": 4, "separator": "-"} for ids in ([0, 0, 3, 3, 1], [2, 0, 2, 0, 2])
+    ],
+    "StringFormat": [{"inputs": [np.int32(4), _floats(2)], "template": "a {} b {}"}],
+    "SparseBincount": [
+        {"indices": np.array([[0, 0], [0, 2], [1, 1]]), "values": np.array([1, 1, 3]), "dense_shape": np.array([2, 3]),
+         "size": np.int64(4), "weights": weights, "binary_output": binary}
+        for weights in (np.zeros(0, np.float32), _floats(3)) for binary in (False, True)
+    ],
+    "RaggedCountSparseOutput": [
+        {"splits": np.array([0, 2, 2, 5]), "values": np.array([1, 1, 0, 3, 0]), "weights": np.zeros(0, np.float32),
+         "binary_output": False}
+    ],
+    "SparseSegmentMeanGradV2": [{"grad": _floats(2, 3), **_SEGMENTS, "dense_output_dim0": 5}],
+    "Eig": [{"input": _floats(3, 3) + np.eye(3, dtype=np.float32) * 5, "Tout": tf.complex64, "compute_v": False}],
+    "StringSplit": [{"input": np.array(["a b", "c", ""], object), "delimiter": " ", "skip_empty": flag}
+        for flag in (True, False)],
+    "MaxPoolGradGradV2": [
+        {"orig_input": _IMAGE,
+         "orig_output": tf.raw_ops.MaxPool(input=_IMAGE, ksize=_STEPS, strides=_STEPS, padding="VALID").numpy(),
+         "grad": _floats(2, 6, 7, 3), "ksize": _STEPS, "strides": _STEPS, "padding": "VALID"}
+    ],
+    "BlockLSTMV2": [
+        {"seq_len_max": np.int64(4), "x": _floats(5, 2, 3), "cs_prev": _floats(2, 4), "h_prev": _floats(2, 4),
+         "w": _floats(7, 16),
+         "wci": _floats(4), "wcf": _floats(4), "wco": _floats(4), "b": _floats(16), **given}
+        for given in ({}, {"use_peephole": True, "cell_clip": 0.7})
+    ],
+    "BlockLSTM": [
+        {"seq_len_max": np.int64(4), "x": _floats(5, 2, 3), "cs_prev": _floats(2, 4), "h_prev": _floats(2, 4),
+         "w": _floats(7, 16),
+         "wci": _floats(4), "wcf": _floats(4), "wco": _floats(4), "b": _floats(16), **given}
+        for given in ({}, {"use_peephole": True, "forget_bias": 0.5, "cell_clip": -1.0})
+    ],
+    "MaxPool3DGradGrad": [
+        {"orig_input": _VOLUME, "orig_output": tf.raw_ops.MaxPool3D(input=_VOLUME, ksize=_CUBES, strides=_CUBES,
+         padding="VALID").numpy(), "grad": _floats(*_VOLUME.shape), "ksize": _CUBES, "strides": _CUBES, "padding": "VALID"}
+    ],
+    "FractionalAvgPoolGrad": [
+        {"orig_input_tensor_shape": np.array([1, 4, 5, 2]), "out_backprop": _floats(1, 2, 3, 2), "row_pooling_sequence":
+         np.array([0, 2, 4]), "col_pooling_sequence": np.array([0, 1, 3, 5]), "overlapping": flag} for flag in (False, True)
+    ],
+    "DecodeBase64": [{"input": np.array(["aGVsbG8", "w6k=", ""], object)}],
+    "ParallelConcat": [{"values": [_floats(1, 3), _floats(1, 3)], "shape": [2, 3]}],
     "SegmentMaxV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],
     "SegmentMinV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],
     "SegmentProdV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],

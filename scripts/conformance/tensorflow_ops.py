@@ -54,6 +54,7 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
 
     from onnxport.converters.to_onnx.tensorflow import export
     from onnxport.errors import OnnxportError, TracingError, UnsupportedOperator
+    from onnxport.graph.runtime import NO_TEXT
     from onnxport.request import Request
     from onnxport.validation import tolerance
     from onnxport.validation.comparison import judge
@@ -78,7 +79,7 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
     try:
         got = model(*inputs)
     except (OnnxportError, ValueError, RuntimeError, TypeError, IndexError) as error:
-        return "defect", first_line(error)
+        return "refused" if str(error).startswith(NO_TEXT) else "defect", first_line(error)
     results = list(got) if isinstance(got, tuple) else [got]
     if len(results) != len(want):
         return "wrong", f"{len(results)} outputs instead of {len(want)}"
@@ -116,10 +117,11 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
 
 
 def _array(item: Any) -> Any:
-    """An array, also of a single bfloat16 number, which NumPy asks for in vain."""
+    """An array, also of a single bfloat16 number, which NumPy asks for in vain; of a quantised type its integers."""
     import numpy as np
 
-    return item.numpy() if hasattr(item, "numpy") and not np.ndim(item) else np.asarray(item)
+    array = item.numpy() if hasattr(item, "numpy") and not np.ndim(item) else np.asarray(item)
+    return array.view(array.dtype[0]) if getattr(array.dtype, "names", None) else array
 
 
 def _run(function: Any, inputs: Sequence[Any]) -> list[Any]:

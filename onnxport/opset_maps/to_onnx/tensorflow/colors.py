@@ -12,9 +12,8 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import static_int, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import static_int
 
-_INT64 = ir.DataType.INT64
 _RGB = f32(2, 4, 5, 3, low=0, high=1)
 
 
@@ -104,66 +103,6 @@ def adjust_saturation(op: OpBuilder, images: ir.Value, scale: ir.Value) -> ir.Va
     """The saturation scaled, to 1 at most."""
     hue, saturation, value = _hsv(op, images)
     return _rgb(op, hue, op.Clip(op.Mul(saturation, op.cast_like(scale, images)), 0.0, 1.0), value)
-
-
-_CROPS = (
-    np.array([[0, 0, 1, 1], [0.2, -0.1, 0.9, 0.6], [0.8, 0.1, 0.3, 1.2]], np.float32),
-    np.array([0, 1, 1], np.int32),
-)
-
-
-@tensorflow.lower(
-    "CropAndResize",
-    cases=[
-        case(lambda x: tf.image.crop_and_resize(x, *_CROPS, [3, 4]), f32(2, 5, 6, 3)),
-        case(lambda x: tf.image.crop_and_resize(x, *_CROPS, [4, 3], "nearest", 7.0), f32(2, 5, 6, 3)),
-        case(lambda x, b: tf.image.crop_and_resize(x, b, [0, 1, 1], [1, 2]), f32(2, 5, 6, 3), _CROPS[0]),
-    ],
-)
-def crop_and_resize(
-    op: OpBuilder,
-    image: ir.Value,
-    boxes: ir.Value,
-    box_ind: ir.Value,
-    crop_size: ir.Value,
-    *,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-) -> ir.Value:
-    """The pixels that the points of each box lie between, weighted; points beyond the image give one value."""
-    x, sizes = op.cast(image, ir.DataType.FLOAT), static_ints(op, crop_size, "crop_size")
-    flat = op.Reshape(x, op.Concat([-1], op.dim(x, 3), axis=0))
-    extents = [op.dim(x, 1), op.dim(x, 2)]
-    base = op.Mul(op.Unsqueeze(op.cast(box_ind, _INT64), [1]), extents[0])
-    places, weights, inside = [], [], []
-    for axis, size in enumerate(sizes):
-        first, last = (op.Gather(boxes, [axis + side], axis=1) for side in (0, 2))
-        most = op.cast(op.Sub(extents[axis], 1), ir.DataType.FLOAT)
-        if size > 1:
-            step = op.Div(op.Mul(op.Sub(last, first), most), float(size - 1))
-            points = op.Add(op.Mul(first, most), op.Mul(op.const(np.arange(size, dtype=np.float32)), step))
-        else:
-            points = op.Mul(op.Mul(op.Add(first, last), 0.5), most)
-        inside.append(op.And(op.GreaterOrEqual(points, 0.0), op.LessOrEqual(points, most)))
-        points = op.node("Min", op.node("Max", points, op.const(0.0)), most)
-        if method == "nearest":  # C++'s round: halves away from zero
-            places.append([op.cast(op.Floor(op.Add(points, 0.5)), _INT64)])
-        else:
-            places.append([op.cast(kind, _INT64) for kind in (op.Floor(points), op.Ceil(points))])
-        weights.append(op.Sub(points, op.Floor(points)))
-
-    def pixels(row: ir.Value, column: ir.Value) -> ir.Value:
-        rows = op.Unsqueeze(op.Mul(op.Add(base, row), extents[1]), [2])
-        return op.Gather(flat, op.Add(rows, op.Unsqueeze(column, [1])), axis=0)
-
-    def between(a: ir.Value, b: ir.Value, weight: ir.Value) -> ir.Value:
-        return op.Add(a, op.Mul(op.Sub(b, a), weight))
-
-    across, down = op.Unsqueeze(weights[1], [1, 3]), op.Unsqueeze(weights[0], [2, 3])
-    lines = [between(pixels(row, places[1][0]), pixels(row, places[1][-1]), across) for row in places[0]]
-    crops = lines[0] if method == "nearest" else between(lines[0], lines[1], down)
-    both = op.And(op.Unsqueeze(inside[0], [2, 3]), op.Unsqueeze(inside[1], [1, 3]))
-    return op.Where(both, crops, op.const(extrapolation_value))
 
 
 _BOXES = np.array(

@@ -17,7 +17,7 @@ from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.tensorflow.complex_moves import complex_case
 from onnxport.opset_maps.to_onnx.tensorflow.linear import as_matmul
-from onnxport.opset_maps.to_onnx.tensorflow.matrices import VECTORS, in_order
+from onnxport.opset_maps.to_onnx.tensorflow.matrices import VECTORS, in_order, of_bands, three_diagonals
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
 
@@ -140,6 +140,40 @@ def matrix_triangular_solve(
     """The other triangle cut off, then substitution for the real matrix, whose blocks on the diagonal are no triangles."""
     triangle = joined(op, *(op.Trilu(part, upper=int(not lower)) for part in parts_of(op, matrix)))
     return _solved(op, triangle, rhs, adjoint)
+
+
+@tensorflow.lower(
+    "BandedTriangularSolve",
+    accepts_complex=True,
+    cases=[
+        complex_case(lambda z, w: tf.linalg.banded_triangular_solve(z, w, lower=False), (2, 2, 4), (2, 4, 3)),
+        complex_case(lambda z, w: tf.linalg.banded_triangular_solve(z, w, adjoint=True), (3, 4), (4, 2)),
+    ],
+)
+def banded_triangular_solve(
+    op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, lower: bool = True, adjoint: bool = False
+) -> ir.Value:
+    """The solution for the real matrix of the whole triangle."""
+    whole = joined(op, *(of_bands(op, part, lower=lower) for part in parts_of(op, matrix)))
+    return _solved(op, whole, rhs, adjoint)
+
+
+@tensorflow.lower(
+    "TridiagonalSolve",
+    accepts_complex=True,
+    cases=[complex_case(tf.linalg.tridiagonal_solve, (2, 3, 5), (2, 5, 2))],
+)
+def tridiagonal_solve(
+    op: OpBuilder, diagonals: ir.Value, rhs: ir.Value, *, partial_pivoting: bool = True, perturb_singular: bool = False
+) -> ir.Value:
+    """Elimination with row exchange of the real matrix of the whole one."""
+    if perturb_singular:
+        raise UnsupportedOperator("TridiagonalSolve: perturb_singular=True has no ONNX form")
+    parts = []
+    for part in parts_of(op, diagonals):
+        above, main, below = (op.Gather(part, i, axis=-2) for i in range(3))
+        parts.append(three_diagonals(op, above, main, below))
+    return _solved(op, joined(op, *parts), rhs, False)
 
 
 @tensorflow.lower(

@@ -202,6 +202,15 @@ def fused_batch_norm_grad(
     return [dx, op.Reshape(op.Mul(reach, inverse), [-1]), op.Reshape(total, [-1]), None, None]
 
 
+def _places_of_slice(
+    op: OpBuilder, sizes: ir.Value, count: int | None, slices: tuple[ir.Value, ir.Value, ir.Value], masks: Masks
+) -> ir.Value:
+    """The places that a slice has in a tensor of some sizes, flattened."""
+    every = op.Range(0, op.Squeeze(op.reduce("ReduceProd", sizes, [0], keepdims=True), op.axes(0)), 1)
+    places = op.typed(op.Reshape(every, sizes), shape=None if count is None else [None] * count)
+    return strided_slice(op, places, *slices, **masks)
+
+
 @tensorflow.lower(
     "StridedSliceGrad",
     cases=[
@@ -231,13 +240,46 @@ def strided_slice_grad(
 ) -> ir.Value:
     """Zeros with the gradient at the elements of the slice: their places are the slice of a tensor of places."""
     sizes = int64(op, shape)
-    count = op.reduce("ReduceProd", sizes, [0], keepdims=True)
-    places = op.Reshape(op.Range(0, op.Squeeze(count, [0]), 1), sizes)
-    places = op.typed(places, shape=None if op.result.shape is None else [None] * len(op.result.shape))
-    sliced = strided_slice(op, places, begin, end, strides, **masks)
-    zeros = op.Expand(op.const(0, dy.dtype), count)
+    count = None if op.result.shape is None else len(op.result.shape)
+    sliced = _places_of_slice(op, sizes, count, (begin, end, strides), masks)
+    zeros = op.Expand(op.const(0, dy.dtype), op.reduce("ReduceProd", sizes, [0], keepdims=True))
     flat = scatter_elements(op, zeros, op.Reshape(sliced, [-1]), op.Reshape(dy, [-1]), 0)
     return op.Reshape(flat, sizes)
+
+
+@tensorflow.lower(
+    "TensorStridedSliceUpdate",
+    cases=[
+        case(
+            lambda x, y: tf.raw_ops.TensorStridedSliceUpdate(
+                input=x, begin=[1, 3], end=[0, -6], strides=[1, -2], value=y, end_mask=1
+            ),
+            f32(4, 5),
+            f32(3, 2),
+        ),
+        case(
+            lambda x, y: tf.raw_ops.TensorStridedSliceUpdate(
+                input=x, begin=[0, 3], end=[0, 0], strides=[1, 1], value=y, ellipsis_mask=1, shrink_axis_mask=2
+            ),
+            f32(4, 5),
+            f32(),
+        ),
+    ],
+)
+def tensor_strided_slice_update(
+    op: OpBuilder,
+    input: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    strides: ir.Value,
+    value: ir.Value,
+    **masks: Unpack[Masks],
+) -> ir.Value:
+    """The elements of a slice in the place of those that stand there."""
+    places = _places_of_slice(op, op.shape(input), rank(input), (begin, end, strides), masks)
+    updates = op.Reshape(op.Expand(value, op.shape(places)), [-1])
+    flat = scatter_elements(op, op.Reshape(input, [-1]), op.Reshape(places, [-1]), updates, 0)
+    return op.Reshape(flat, op.shape(input))
 
 
 def _gradient_of(function: Callable[[Any], Any], x: Any) -> Any:

@@ -14,7 +14,13 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32
 from onnxport.opset_maps.lowerings import resize
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import (
+    channels_as,
+    channels_first,
+    int64,
+    static_ints,
+    static_sizes,
+)
 
 
 class Placement(TypedDict, total=False):
@@ -154,6 +160,52 @@ def scale_and_translate(
         )
 
     return linear_map(op, images, sizes, apply)
+
+
+@tensorflow.lower(
+    "ScaleAndTranslateGrad",
+    cases=[
+        case(
+            lambda dy, kernel=kernel, antialias=antialias: tf.raw_ops.ScaleAndTranslateGrad(
+                grads=dy,
+                original_image=tf.zeros([2, 5, 6, 3]),
+                scale=[0.6, 1.4],
+                translation=[0.2, -0.4],
+                kernel_type=kernel,
+                antialias=antialias,
+            ),
+            f32(2, 3, 8, 3),
+        )
+        for kernel, antialias in (("lanczos3", True), ("triangle", False))
+    ],
+)
+def scale_and_translate_grad(
+    op: OpBuilder,
+    grads: ir.Value,
+    original_image: ir.Value,
+    scale: ir.Value,
+    translation: ir.Value,
+    *,
+    kernel_type: str = "lanczos3",
+    antialias: bool = True,
+) -> ir.Value:
+    """Two matrix products with the kernel's weights, transposed."""
+    sizes = static_sizes(list(original_image.shape)[1:3]) if original_image.shape is not None else None
+    factors, moves = op.constant(scale), op.constant(translation)
+    if sizes is None or factors is None or moves is None:
+        raise UnsupportedOperator("ScaleAndTranslateGrad: needs an image of static size, and a constant scale")
+
+    def apply(dy: Any, axis: int) -> Any:
+        return tf.raw_ops.ScaleAndTranslateGrad(
+            grads=dy,
+            original_image=tf.zeros([1, sizes[axis], 1, dy.shape[-1]]),
+            scale=[float(factors[axis]), 1.0],
+            translation=[float(moves[axis]), 0.0],
+            kernel_type=kernel_type,
+            antialias=antialias,
+        )
+
+    return linear_map(op, grads, sizes, apply)
 
 
 @tensorflow.lower("AdjustContrastv2", cases=[case(lambda x: tf.image.adjust_contrast(x, 1.7), f32(2, 4, 5, 3))])

@@ -143,6 +143,20 @@ for _name, _scatter in _TENSOR_SCATTERS.items():
 
 
 @tensorflow.lower(
+    "ScatterNdNonAliasingAdd",
+    min_opset=16,
+    cases=[
+        case(
+            lambda x, u: tf.raw_ops.ScatterNdNonAliasingAdd(input=x, indices=_rows(3), updates=u), f32(5, 2), f32(3, 2)
+        )
+    ],
+)
+def scatter_nd_non_aliasing_add(op: OpBuilder, input: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """ONNX ScatterND that adds."""
+    return scatter_slices(op, input, int64(op, indices), updates, "add")
+
+
+@tensorflow.lower(
     "OneHot",
     cases=[
         case(lambda i: tf.one_hot(i, 4), i32(2, 3, low=-1, high=5), dynamic=True),

@@ -162,7 +162,7 @@ def self_adjoint_eig(
     return values, VECTORS if compute_v else op.const(np.zeros(0, np.float32), input.dtype)
 
 
-def _three_diagonals(op: OpBuilder, above: ir.Value, main: ir.Value, below: ir.Value) -> ir.Value:
+def three_diagonals(op: OpBuilder, above: ir.Value, main: ir.Value, below: ir.Value) -> ir.Value:
     """The matrix [..., n, n] of row i's elements after, on and before the diagonal, each [..., n]."""
     places = positions(op, main, rank(main) - 1)
     distance = op.Sub(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))
@@ -186,7 +186,7 @@ def tridiagonal_solve(
     if perturb_singular:
         raise UnsupportedOperator("TridiagonalSolve: perturb_singular=True has no ONNX form")
     above, main, below = (op.Gather(op.cast(diagonals, _DOUBLE), i, axis=-2) for i in range(3))
-    return op.cast_like(linear_algebra.solve(op, _three_diagonals(op, above, main, below), rhs), diagonals)
+    return op.cast_like(linear_algebra.solve(op, three_diagonals(op, above, main, below), rhs), diagonals)
 
 
 @tensorflow.lower(
@@ -204,7 +204,20 @@ def tridiagonal_mat_mul(
 ) -> ir.Value:
     """The product with the whole matrix."""
     rows = (op.Squeeze(item, op.axes(-2)) for item in (superdiag, maindiag, subdiag))
-    return op.MatMul(_three_diagonals(op, *rows), rhs)
+    return op.MatMul(three_diagonals(op, *rows), rhs)
+
+
+def of_bands(op: OpBuilder, bands: ir.Value, *, lower: bool) -> ir.Value:
+    """The triangle [..., n, n] of its bands [..., count, n], the main diagonal the first one below, the last one above it."""
+    count, _ = eigen.static_sizes(bands)
+    places = positions(op, bands, rank(bands) - 1)
+    distance = op.Sub(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))  # column - row
+    whole = op.const(0.0, bands.dtype)
+    for band in range(count):
+        shift = -band if lower else count - 1 - band
+        elements = op.Unsqueeze(op.Gather(bands, band, axis=-2), op.axes(-1))
+        whole = op.Where(op.Equal(distance, shift), elements, whole)
+    return whole
 
 
 @tensorflow.lower(
@@ -219,14 +232,7 @@ def banded_triangular_solve(
     op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, lower: bool = True, adjoint: bool = False
 ) -> ir.Value:
     """Substitution with the whole matrix; band k of a lower one is its k-th diagonal below the main one."""
-    bands, _ = eigen.static_sizes(matrix)
-    places = positions(op, matrix, rank(matrix) - 1)
-    distance = op.Sub(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))  # column - row
-    whole = op.const(0.0, matrix.dtype)
-    for band in range(bands):
-        shift = -band if lower else bands - 1 - band
-        elements = op.Unsqueeze(op.Gather(matrix, band, axis=-2), op.axes(-1))
-        whole = op.Where(op.Equal(distance, shift), elements, whole)
+    whole = of_bands(op, matrix, lower=lower)
     whole = transposed(op, whole) if adjoint else whole
     return op.cast_like(linear_algebra.solve_triangular(op, whole, rhs, upper=lower == adjoint), matrix)
 

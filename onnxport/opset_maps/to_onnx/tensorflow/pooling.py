@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32, i32, i64
+from onnxport.opset_maps.cases import case, f32, i32, i64
 from onnxport.opset_maps.lowerings.axes import size
-from onnxport.opset_maps.lowerings.reductions import is_floating, without_nan
+from onnxport.opset_maps.lowerings.reductions import without_nan
 from onnxport.opset_maps.lowerings.windows import greatest_and_place, greatest_of_windows
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
@@ -22,7 +21,6 @@ from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     rank,
     spatial,
     static_ints,
-    static_sizes,
 )
 from onnxport.opset_maps.to_onnx.tensorflow.windows import Layout, windows_of
 
@@ -166,39 +164,3 @@ def lrn(
         raise UnsupportedOperator(f"LRN: an operand of rank {n}")
     y = op.LRN(channels_first(op, input, "NHWC"), size=size, alpha=alpha * size, beta=beta, bias=bias)
     return channels_as(op, y, "NHWC")
-
-
-def _dilation(padding: str, strides: int, rates: int) -> Case:
-    def call(x: tf.Tensor, filters: tf.Tensor) -> Any:
-        return tf.nn.dilation2d(x, filters, [1, strides, 1, 1], padding, "NHWC", [1, rates, 2, 1])
-
-    return case(call, f32(2, 7, 6, 3), f32(2, 3, 3))
-
-
-@tensorflow.lower("Dilation2D", cases=[_dilation("VALID", 1, 1), _dilation("SAME", 1, 2), _dilation("SAME", 2, 1)])
-def dilation_2d(
-    op: OpBuilder, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
-) -> ir.Value:
-    """The greatest sum of a pixel of the window and the filter's element there; pixels beyond the image do not count."""
-    kernel = static_sizes(list(filter.shape)[:2]) if filter.shape is not None else None
-    image = static_sizes(list(input.shape)[1:3]) if input.shape is not None else None
-    if kernel is None or image is None:
-        raise UnsupportedOperator("Dilation2D of images or filters of dynamic size")
-    windows = windows_of(list(kernel), {"strides": strides, "dilations": rates, "padding": padding})
-    begins, ends = np.reshape(windows.pads(channels_first(op, input, "NHWC")).get("pads", [0] * 4), (2, 2))
-    if input.dtype is None or not is_floating(input):
-        raise UnsupportedOperator("Dilation2D of whole numbers")
-    lowest = op.const(float(input.dtype.min), input.dtype)  # where TensorFlow begins
-    padded = op.Pad(without_nan(op, input), op.const(np.asarray([0, *begins, 0, 0, *ends, 0], np.int64)), lowest)
-    spans = [(k - 1) * rate + 1 for k, rate in zip(kernel, windows.dilations, strict=True)]
-    counts = [
-        (size + begin + end - span) // stride + 1
-        for size, begin, end, span, stride in zip(image, begins, ends, spans, windows.strides, strict=True)
-    ]
-    sums = []
-    for place in np.ndindex(*kernel):
-        first = [i * rate for i, rate in zip(place, windows.dilations, strict=True)]
-        last = [f + (n - 1) * s + 1 for f, n, s in zip(first, counts, windows.strides, strict=True)]
-        seen = op.Slice(padded, first, [int(item) for item in last], [1, 2], windows.strides)
-        sums.append(op.Add(seen, op.Gather(op.Gather(filter, op.const(place[0]), axis=0), op.const(place[1]), axis=0)))
-    return op.Max(*sums)

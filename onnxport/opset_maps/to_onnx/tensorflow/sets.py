@@ -13,6 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case
 from onnxport.opset_maps.lowerings import groups
+from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.order import distinct
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
@@ -151,3 +152,29 @@ def set_size(op: OpBuilder, set_indices: ir.Value, set_values: ir.Value, set_sha
     total = op.ReduceProd(shape, keepdims=1)
     ones = op.Expand(op.const(1, ir.DataType.INT32), op.shape(keys))
     return op.Reshape(groups.combined(op, ones, op.Div(keys, size), total, "add", 0), shape)
+
+
+@tensorflow.lower(
+    "ComputeAccidentalHits",
+    cases=[
+        case(
+            lambda x: tf.raw_ops.ComputeAccidentalHits(
+                true_classes=x, sampled_candidates=tf.constant([2, 5, 1, 4, 5], tf.int64), num_true=2
+            ),
+            np.array([[1, 5], [3, 2], [7, 7]], np.int64),
+        )
+    ],
+)
+def compute_accidental_hits(
+    op: OpBuilder, true_classes: ir.Value, sampled_candidates: ir.Value, *, num_true: int, **_: object
+) -> Sequence[ir.Value]:
+    """The rows, and the places among the candidates, of true classes that were drawn; of a class drawn twice the last place."""
+    count = size(op, sampled_candidates, 0)
+    same = op.Equal(op.Unsqueeze(sampled_candidates, op.axes(0)), op.Unsqueeze(sampled_candidates, op.axes(1)))
+    later = op.Greater(op.Unsqueeze(op.Range(0, count, 1), op.axes(0)), op.Unsqueeze(op.Range(0, count, 1), op.axes(1)))
+    again = op.reduce("ReduceMax", op.cast(op.And(same, later), ir.DataType.INT64), [1], keepdims=False)
+    drawn = op.Equal(op.Unsqueeze(true_classes, op.axes(2)), sampled_candidates)
+    hits = op.NonZero(op.And(drawn, op.Equal(again, 0)))
+    rows, places = op.Gather(hits, 0, axis=0), op.Gather(hits, 2, axis=0)
+    lowest = op.const(np.finfo(np.float32).min, ir.DataType.FLOAT)
+    return op.cast(rows, ir.DataType.INT32), places, op.Expand(lowest, op.shape(rows))

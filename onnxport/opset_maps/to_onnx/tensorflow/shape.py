@@ -110,6 +110,15 @@ def concat(op: OpBuilder, concat_dim: ir.Value, values: list[ir.Value]) -> ir.Va
 
 
 @tensorflow.lower(
+    "ParallelConcat",
+    cases=[case(lambda x, y: tf.raw_ops.ParallelConcat(values=[x, y], shape=[2, 3]), f32(1, 3), f32(1, 3))],
+)
+def parallel_concat(op: OpBuilder, values: list[ir.Value], **_: object) -> ir.Value:
+    """ONNX Concat of the first axis."""
+    return op.Concat(*values, axis=0)
+
+
+@tensorflow.lower(
     "Pack",
     cases=[
         case(lambda x, y: tf.stack([x, y], axis=1), f32(2, 3), f32(2, 3), dynamic=True),

@@ -14,7 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings.axes import rolled
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int, static_ints
 
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -195,3 +195,28 @@ def roll(op: OpBuilder, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.
     for step, at in zip(static_ints(op, shift, "Roll: shift"), static_ints(op, axis, "Roll: axis"), strict=True):
         x = rolled(op, x, step, at % rank(x))
     return x
+
+
+@tensorflow.lower(
+    "ConcatOffset",
+    cases=[
+        case(
+            lambda x, y: tf.raw_ops.ConcatOffset(concat_dim=-1, shape=[tf.shape(x), tf.shape(y), tf.shape(x)]),
+            f32(2, 3),
+            f32(2, 5),
+        )
+    ],
+)
+def concat_offset(op: OpBuilder, concat_dim: ir.Value, shape: list[ir.Value]) -> list[ir.Value]:
+    """Where each of some tensors begins in them all, one behind the other."""
+    axis = static_int(op, concat_dim, "concat_dim")
+    begin = op.const(np.zeros(1, np.int64))
+    result = []
+    for sizes in shape:
+        count = sizes.shape[0] if sizes.shape is not None else None
+        if not isinstance(count, int):
+            raise UnsupportedOperator("ConcatOffset: the rank of the tensors is only known when the model runs")
+        at = np.arange(count) == axis % count
+        result.append(op.cast_like(op.Where(op.const(at), begin, 0), sizes))
+        begin = op.Add(begin, op.Gather(int64(op, sizes), [axis % count]))
+    return result

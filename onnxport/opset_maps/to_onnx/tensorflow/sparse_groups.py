@@ -275,14 +275,19 @@ def sparse_reduce_sparse(op: OpBuilder, *operands: ir.Value, keep_dims: bool = F
 # -- counts ------------------------------------------------------------------------------------------------------------
 
 
+def _ragged_counts(x: Any) -> list[tf.Tensor]:
+    return _parts(tf.sparse.bincount(tf.RaggedTensor.from_row_splits(x, tf.constant([0, 2, 2, 5], tf.int64)), axis=-1))
+
+
 @tensorflow.lower(
-    "DenseCountSparseOutput SparseCountSparseOutput",
+    "DenseCountSparseOutput SparseCountSparseOutput RaggedCountSparseOutput",
     cases=[
         case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, minlength=8)), i64(2, 5, low=0, high=6)),
         case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, maxlength=4)), i64(2, 5, low=0, high=6)),
         case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, binary_output=True)), i64(5, low=0, high=6)),
         case(lambda x, w: _parts(tf.sparse.bincount(x, weights=w, axis=-1)), i64(2, 5, low=0, high=6), f32(2, 5)),
         case(lambda x: _parts(tf.sparse.bincount(_sparse(x), axis=-1, minlength=8)), i64(4, low=0, high=6)),
+        case(_ragged_counts, i64(5, low=0, high=6)),
     ],
     min_opset=16,
 )
@@ -311,13 +316,16 @@ def sparse_output_count(
 def _rows_of_numbers(
     op: OpBuilder, components: Sequence[ir.Value]
 ) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
-    """The numbers of a dense or sparse tensor as a vector, the row of each, and how many rows there are; None of a vector."""
+    """The numbers of a dense, sparse or ragged tensor as a vector, the row of each, and how many rows; None of a vector."""
     if len(components) == 3:
         indices, values, shape = components
         if _rank(indices) == 1:
             return int64(op, values), None, None
         rows = op.Gather(op.cast(indices, ir.DataType.INT64), 0, axis=1)
         return int64(op, values), rows, op.Slice(int64(op, shape), [0], [1], [0])
+    if len(components) == 2:
+        splits, values = int64(op, components[0]), int64(op, components[1])
+        return values, groups.row_ids(op, splits), op.Sub(op.shape(splits), 1)
     (values,) = components
     if values.shape is None or values.shape.rank() == 1:
         return int64(op, values), None, None

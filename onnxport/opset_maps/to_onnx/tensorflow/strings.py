@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case
 from onnxport.opset_maps.lowerings import cutting, groups, strings
 from onnxport.opset_maps.lowerings.patterns import pattern_of
-from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
 
@@ -24,7 +21,6 @@ _TEXTS = np.array(
     [["To be, or  not!", "<br />a<br/>b<br />"], ["", "\u00e9t\u00e9 [2]\t\n"], ["<br /><br />", "..x.."]], object
 )
 _PUNCTUATION = r"[!\"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~']"
-_INT = ir.DataType.INT64
 
 
 def _replacing(expression: str, text: str) -> Case:
@@ -116,57 +112,6 @@ def reduce_join(
     return inputs if keep_dims else op.Squeeze(inputs, op.axes(*sorted(places))) if places else inputs
 
 
-def _grams(width: Any, **options: Any) -> Case:
-    def run(x: Any) -> Any:
-        rows = tf.RaggedTensor.from_row_splits(x, tf.constant([0, 3, 3, 4, 6], tf.int64))
-        result = tf.strings.ngrams(rows, width, **options)
-        return result.values, result.row_splits
-
-    return case(run, np.array(["a", "b", "c", "d", "e", "f"], object))
-
-
-@tensorflow.lower("StringNGrams", min_opset=20, cases=[_grams(2), _grams((1, 3), separator="-"), _grams((2, 1))])
-def string_ngrams(
-    op: OpBuilder,
-    data: ir.Value,
-    data_splits: ir.Value,
-    *,
-    separator: str,
-    ngram_widths: Sequence[int],
-    left_pad: str = "",
-    right_pad: str = "",
-    pad_width: int = 0,
-    preserve_short_sequences: bool = False,
-) -> tuple[ir.Value, ir.Value]:
-    """Terms of several words of ragged rows, in each row those of the first width, then those of the next."""
-    if pad_width or preserve_short_sequences:
-        raise UnsupportedOperator("StringNGrams: rows that are padded, and short rows that are kept, have no entry")
-    splits = int64(op, data_splits)
-    starts, ends = op.Slice(splits, [0], [-1], [0]), op.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
-    total = op.shape(data)
-    places = op.Range(0, op.Squeeze(total, op.axes(0)), 1)
-    passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(places, [1]))
-    rows = op.reduce("ReduceSum", op.cast(passed, _INT), [1], keepdims=False)
-    lengths = op.Sub(ends, starts)
-    counts = [op.Max(op.Sub(lengths, width - 1), 0) for width in ngram_widths]
-    whole = reduce(op.Add, counts)
-    row_ends = op.CumSum(whole, op.const(np.int64(0)))
-    offsets, pieces, targets = op.Sub(row_ends, whole), [], []
-    within = op.Sub(places, op.Gather(starts, rows, axis=0))
-    for width, count in zip(ngram_widths, counts, strict=True):
-        term = data
-        for step in range(1, width):
-            following = op.Gather(data, op.Min(op.Add(places, step), op.Sub(total, 1)), axis=0)
-            term = op.StringConcat(op.StringConcat(term, op.const(np.array(separator, object))), following)
-        whole_term = op.Less(within, op.Gather(count, rows, axis=0))
-        pieces.append(op.Compress(term, whole_term, axis=0))
-        targets.append(op.Compress(op.Add(op.Gather(offsets, rows, axis=0), within), whole_term, axis=0))
-        offsets = op.Add(offsets, count)
-    terms, order = (op.Concat(*items, axis=0) if len(items) > 1 else items[0] for items in (pieces, targets))
-    result = scatter_elements(op, op.Expand(op.const(np.array("", object)), op.shape(order)), order, terms, 0)
-    return result, op.cast_like(op.Concat(op.const([0]), row_ends, axis=0), data_splits)
-
-
 def _segments(x: Any) -> Any:
     return tf.strings.unsorted_segment_join(x, [2, 0, 3, 2], 4, separator="/")
 
@@ -176,6 +121,12 @@ def _segments(x: Any) -> Any:
     min_opset=20,
     cases=[
         case(_segments, np.array(["a", "b", "c", "\u00e9"], object)),
+        case(_segments, np.array(["", "b", "c", ""], object), name="empty first"),
+        case(
+            lambda x: tf.strings.unsorted_segment_join(x, [1, 0, 1], 3, separator="-"),
+            np.array([["a", "b"], ["", "d"], ["e", ""]], object),
+            name="rows",
+        ),
         case(
             lambda x: tf.strings.unsorted_segment_join(x, [[1, 0], [0, 1]], 2),
             np.array([["a", "b"], ["", "d"]], object),
@@ -185,15 +136,26 @@ def _segments(x: Any) -> Any:
 def unsorted_segment_join(
     op: OpBuilder, inputs: ir.Value, segment_ids: ir.Value, num_segments: ir.Value, *, separator: str = ""
 ) -> ir.Value:
-    """The strings of each segment as one, in their order."""
-    if rank(inputs) != rank(segment_ids):
-        raise UnsupportedOperator("UnsortedSegmentJoin: segments of rows have no entry")
+    """The strings of each segment as one, in their order; no separator stands before the first one that is not empty."""
     owner, texts = op.Reshape(int64(op, segment_ids), [-1]), op.Reshape(inputs, [-1])
+    count = op.Reshape(int64(op, num_segments), [1])
+    sizes = op.Slice(op.shape(inputs), [rank(segment_ids)], [np.iinfo(np.int64).max], [0])
+    if rank(inputs) > rank(segment_ids):  # an element of each row is a string of its own
+        width = op.reduce("ReduceProd", sizes, [0], keepdims=True)
+        columns = op.Range(0, op.Squeeze(width, op.axes(0)), 1)
+        owner = op.Reshape(op.Add(op.Mul(op.Unsqueeze(owner, op.axes(1)), width), columns), [-1])
+        whole = op.Mul(count, width)
+    else:
+        whole = count
     size = op.shape(owner)
     order = groups.ascending(op, op.Add(op.Mul(owner, size), op.Range(0, op.Squeeze(size, op.axes(0)), 1)))
     owner, texts = op.Gather(owner, order, axis=0), op.Gather(texts, order, axis=0)
     if separator:
-        first = op.Equal(groups.ranks_within(op, owner), 0)
-        before = op.Where(first, op.const(np.array("", object)), op.const(np.array(separator, object)))
-        texts = op.StringConcat(before, texts)
-    return strings.joined(op, cutting.Cells(texts, owner, op.Reshape(int64(op, num_segments), [1])))
+        blank = cutting.blank(op)
+        some = op.cast(op.Not(op.Equal(texts, blank)), ir.DataType.INT64)
+        before = op.Sub(op.CumSum(some, op.const(np.int64(0))), some)
+        first = op.Sub(op.Range(0, op.Squeeze(size, op.axes(0)), 1), groups.ranks_within(op, owner))
+        bare = op.Equal(before, op.Gather(before, first, axis=0))
+        texts = op.StringConcat(op.Where(bare, blank, op.const(np.array(separator, object))), texts)
+    result = strings.joined(op, cutting.Cells(texts, owner, whole))
+    return result if rank(inputs) == rank(segment_ids) else op.Reshape(result, op.Concat(count, sizes, axis=0))

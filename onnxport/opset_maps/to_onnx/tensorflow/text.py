@@ -160,19 +160,74 @@ def ragged_bincount(
     op: OpBuilder, splits: ir.Value, values: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool = False
 ) -> ir.Value:
     """How often, or with what total weight, each number below `size` stands in a ragged row."""
-    if weights.shape is None or not weights.shape.is_static():
-        raise UnsupportedOperator("RaggedBincount: whether there are weights is only known when the model runs")
     ends = op.Slice(int64(op, splits), [1], [np.iinfo(np.int64).max], [0])
     passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(positions(op, values, 0), [1]))
     rows = op.reduce("ReduceSum", op.cast(passed, ir.DataType.INT64), [1], keepdims=False)
+    return _counted(op, (rows, op.shape(ends)), values, size, weights, binary_output)
+
+
+def _counted(
+    op: OpBuilder,
+    where: tuple[ir.Value, ir.Value] | None,
+    values: ir.Value,
+    size: ir.Value,
+    weights: ir.Value,
+    binary_output: bool,
+) -> ir.Value:
+    """How often each number below `size` stands in a row; `where` gives the row of each, and how many rows there are."""
+    if weights.shape is None or not weights.shape.is_static():
+        raise UnsupportedOperator(f"{op.name}: whether there are weights is only known when the model runs")
     number, width = int64(op, values), op.Reshape(int64(op, size), [1])
     counted = op.Less(number, width)
-    places = op.Compress(op.Add(op.Mul(rows, width), number), counted, axis=0)
+    target = number if where is None else op.Add(op.Mul(where[0], width), number)
+    places = op.Compress(target, counted, axis=0)
     ones = op.Expand(op.const(1, op.result.dtype), op.shape(number)) if weights.shape[0] == 0 else weights
-    blank = op.Expand(op.const(0, op.result.dtype), op.Mul(op.shape(ends), width))
+    blank = op.Expand(op.const(0, op.result.dtype), width if where is None else op.Mul(where[1], width))
     ones = op.Compress(ones, counted, axis=0)
+    if binary_output:
+        ones = op.Expand(op.const(1, op.result.dtype), op.shape(places))
     result = scatter_elements(op, blank, places, ones, 0, "max" if binary_output else "add")
-    return op.Reshape(result, op.Concat(op.shape(ends), width, axis=0))
+    return result if where is None else op.Reshape(result, op.Concat(where[1], width, axis=0))
+
+
+def _sparse_counts(rank: int, **options: Any) -> Any:
+    places = np.array([[0, 0], [0, 2], [1, 1], [1, 3], [1, 4]], np.int64)[:, -rank:]
+
+    def run(x: Any, w: Any = None) -> Any:
+        weights = tf.constant([], tf.float32) if w is None else w
+        sparse = {"indices": places, "values": x, "dense_shape": np.array([2, 5], np.int64)[-rank:]}
+        return tf.raw_ops.SparseBincount(**sparse, size=4, weights=weights, **options)
+
+    return run
+
+
+@tensorflow.lower(
+    "SparseBincount",
+    min_opset=18,
+    cases=[
+        case(_sparse_counts(2), i32(5, low=0, high=6)),
+        case(_sparse_counts(2, binary_output=True), i32(5, low=0, high=6), f32(5)),
+        case(_sparse_counts(1), i32(5, low=0, high=6), f32(5)),
+    ],
+)
+def sparse_bincount(
+    op: OpBuilder,
+    indices: ir.Value,
+    values: ir.Value,
+    dense_shape: ir.Value,
+    size: ir.Value,
+    weights: ir.Value,
+    *,
+    binary_output: bool = False,
+) -> ir.Value:
+    """How often, or with what total weight, each number below `size` stands in a row of a sparse tensor."""
+    count = dense_shape.shape[0] if dense_shape.shape is not None else None
+    if count not in (1, 2):
+        raise UnsupportedOperator("SparseBincount: needs a vector or a matrix of known rank")
+    where = None
+    if count == 2:
+        where = op.Gather(int64(op, indices), 0, axis=1), op.Slice(int64(op, dense_shape), [0], [1], [0])
+    return _counted(op, where, values, size, weights, binary_output)
 
 
 @tensorflow.lower(

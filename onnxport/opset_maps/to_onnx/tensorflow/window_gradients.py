@@ -171,6 +171,30 @@ def max_pool_grad_grad(
     return channels_as(op, op.Reshape(taken, op.shape(y)), windows.data_format)
 
 
+def _second_order_v2(x: Any, dy: Any) -> Any:
+    steps = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    y = tf.raw_ops.MaxPool(input=x, **steps)
+    return tf.raw_ops.MaxPoolGradGradV2(orig_input=x, orig_output=y, grad=dy, **steps)
+
+
+@tensorflow.lower("MaxPoolGradGradV2", cases=[case(_second_order_v2, _IMAGE, _IMAGE)])
+def max_pool_grad_grad_v2(
+    op: OpBuilder,
+    orig_input: ir.Value,
+    orig_output: ir.Value,
+    grad: ir.Value,
+    ksize: ir.Value,
+    strides: ir.Value,
+    *,
+    padding: str,
+    data_format: str = "NHWC",
+) -> ir.Value:
+    """As MaxPoolGradGrad; window and steps must be constant."""
+    steps = static_ints(op, strides, "strides")
+    layout: Layout = {"strides": steps, "padding": padding, "data_format": data_format}
+    return max_pool_grad_grad(op, orig_input, orig_output, grad, ksize=static_ints(op, ksize, "ksize"), **layout)
+
+
 def _with_argmax(include_batch: bool) -> Callable[..., Any]:
     steps = {
         "ksize": [1, 2, 2, 1],
