@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,16 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import Runtime
+from onnxport.graph.workbench.description import summary_text
 from onnxport.tracing.onnx import load_model, model_of
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
+
+
+def _workbench() -> Any:
+    """Edits that prove what they give, which stand above this file and are imported when one is asked for."""
+    return import_module("onnxport.converters.workbench")
 
 
 class OnnxModel:
@@ -171,6 +178,45 @@ class OnnxModel:
             InvalidInputError: `external_data` is False for weights that one file can't hold.
         """
         save_file(self.model, path, external_data=external_data)
+
+    def rename(self, names: Mapping[str, str], *, nodes: Mapping[str, str] | None = None) -> OnnxModel:
+        """The model with other names, proved.
+
+        Args:
+            names: new names of inputs, outputs, weights and inner values by their old ones.
+            nodes: new names of nodes, likewise.
+
+        Raises:
+            InvalidInputError: there is no such name, or another value or node has the new one.
+        """
+        result: OnnxModel = _workbench().renamed(self, names, nodes or {})
+        return result
+
+    def cut(self, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> OnnxModel:
+        """The part between values, by their names, proved; without `inputs` or `outputs` from the model's own on, or up to them.
+
+        Raises:
+            InvalidInputError: there is no such value, or no output depends on it.
+        """
+        result: OnnxModel = _workbench().cut(self, inputs, outputs)
+        return result
+
+    def set_shapes(self, sizes: Mapping[str, object]) -> OnnxModel:
+        """The model with other sizes of its inputs' dimensions, proved.
+
+        Args:
+            sizes: by a dimension's name, ``{"batch": 1}``; all of an input's, ``{"x": (1, 3, 224, 224)}``; or one by its place,
+                ``{"x:0": 4}``. A name in the place of a size makes a dimension vary.
+
+        Raises:
+            InvalidInputError: there is no such dimension or input, or the model has another size there.
+        """
+        result: OnnxModel = _workbench().with_sizes(self, sizes)
+        return result
+
+    def summary(self) -> str:
+        """Versions, inputs, outputs, weights and operators, in a few lines."""
+        return summary_text(self.model)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in vars(self).items() if key != "session"}

@@ -28,6 +28,8 @@ from onnxport.cli.options import (
 from onnxport.cli.source import SourceModel
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
+from onnxport.graph.workbench.description import contents as description
+from onnxport.graph.workbench.description import signature
 
 _TARGETS = [item.name for item in frameworks.registered() if item.is_hub or item.build is not None]
 
@@ -133,7 +135,7 @@ def carry_out(order: Order) -> dict[str, Any]:
         "to": target.name,
         "output": str(place),
         "seconds": round(time.perf_counter() - started, 3),
-        **(describe.signature(result) if target.is_hub else {}),
+        **(signature(result.model) if target.is_hub else {}),
         "notes": list(getattr(result, "notes", ())),
         "validation": report,
     }
@@ -152,7 +154,7 @@ def survey(order: Order) -> dict[str, Any]:
     hub = convert_model(model.model, inputs=model.inputs, **arguments)
     if not target.is_hub:
         convert_model(hub, target.name, validate=False)
-    contents = describe.contents(hub)
+    contents = description(hub.model)
     operators = contents["operators" if model.framework.is_hub else "source_operators"]
     ends = {"source": order.source, "from": model.framework.name, "to": target.name}
     return {**ends, "nodes": contents["nodes"], "operators": operators, "notes": list(hub.notes)}

@@ -11,6 +11,7 @@ from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import outcome, print_json, say
 from onnxport.cli.options import SourceOptions, refuse, with_options
+from onnxport.graph.workbench.description import contents, signature, size
 
 
 @with_options
@@ -26,18 +27,18 @@ def inspect(
         source = given.resolve(model)
         refuse(given.arguments, source, frameworks.get(frameworks.HUB))
         hub = convert(source.model, inputs=source.inputs, validate=False, **given.arguments)
-        contents = {
+        summary = {
             "model": model,
             "framework": source.framework.name,
             "file_bytes": os.path.getsize(model) if os.path.isfile(model) else None,
-            **describe.signature(hub),
-            **describe.contents(hub),
+            **signature(hub.model),
+            **contents(hub.model),
         }
     if given.as_json:
-        print_json(contents)
+        print_json(summary)
         return
-    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in contents["opsets"].items())
-    file = f", file {describe.size(contents['file_bytes'])}" if contents["file_bytes"] is not None else ""
-    say(f"{model}  ({source.framework.name}, {opsets}, IR {contents['ir_version']}, {contents['nodes']} nodes{file})")
-    describe.show_signature(contents)
-    describe.show_contents(contents)
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in summary["opsets"].items())
+    file = f", file {size(summary['file_bytes'])}" if summary["file_bytes"] is not None else ""
+    say(f"{model}  ({source.framework.name}, {opsets}, IR {summary['ir_version']}, {summary['nodes']} nodes{file})")
+    describe.show_signature(summary)
+    describe.show_contents(summary)

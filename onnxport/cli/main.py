@@ -13,10 +13,16 @@ from typer.core import TyperCommand
 import onnxport
 from onnxport import frameworks
 from onnxport.cli.convert import command
+from onnxport.cli.extract import extract
 from onnxport.cli.foreign_options import ForeignOptions
 from onnxport.cli.inspect import inspect
+from onnxport.cli.merge import merge
 from onnxport.cli.ops import ops
+from onnxport.cli.rename import rename
 from onnxport.cli.roundtrip import roundtrip
+from onnxport.cli.set_shapes import set_shapes
+from onnxport.cli.slim import slim
+from onnxport.cli.upgrade import upgrade
 from onnxport.cli.validate import validate
 
 _NAMED = [item for item in frameworks.registered() if item.command]
@@ -25,6 +31,8 @@ ALIASES: dict[str, tuple[str, str]] = {
     **{f"{item.command}2onnx": (item.name, frameworks.HUB) for item in _NAMED},
     **{f"onnx2{item.command}": (frameworks.HUB, item.name) for item in _NAMED},
 }
+
+_WORKBENCH = "Workbench: ONNX files"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,6 +63,8 @@ app.command()(validate)
 app.command()(roundtrip)
 app.command()(ops)
 app.command()(inspect)
+for _edit in (extract, merge, rename, set_shapes, slim, upgrade):
+    app.command(rich_help_panel=_WORKBENCH)(_edit)
 for _name, (_source, _target) in ALIASES.items():
     _titles = [frameworks.get(_end).title for _end in (_source, _target)]
     _about = f"Converts a model of {_titles[0]} to {_titles[1]}: convert with both ends fixed."

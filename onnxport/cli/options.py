@@ -101,7 +101,8 @@ def declared(order: type) -> dict[str, inspect.Parameter]:
 
 def show(function: Callable[..., None], options: Sequence[inspect.Parameter]) -> None:
     """Gives a function of keywords the parameters that its command line has."""
-    function.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    ordered = sorted(options, key=lambda item: item.default is not inspect.Parameter.empty)  # as Python asks
+    function.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     function.__annotations__ = {item.name: item.annotation for item in options}
 
 
