@@ -64,6 +64,10 @@ class Order(ProofOptions):
         Words,
         Option(help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."),
     ] = None
+    test_data: Annotated[
+        bool,
+        Option("--test-data", help="Also write inputs and the source's outputs beside an ONNX file, for validate."),
+    ] = False
     check: Annotated[
         bool, Option("--check", help="Only say what would not convert, and where it stands: no proof, no file.")
     ] = False
@@ -128,6 +132,8 @@ def carry_out(order: Order) -> dict[str, Any]:
     place = order.output or _free_place(model, target)
     started = time.perf_counter()
     result = convert_model(model.model, target.name, inputs=model.inputs, output=place, **arguments)
+    if order.test_data:
+        _write_test_data(model, result, place, arguments)
     report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     return {
         "source": order.source,
@@ -139,6 +145,26 @@ def carry_out(order: Order) -> dict[str, Any]:
         "notes": list(getattr(result, "notes", ())),
         "validation": report,
     }
+
+
+def _write_test_data(model: SourceModel, hub: Any, place: Path, arguments: Mapping[str, Any]) -> None:
+    from onnxport.converters.test_data import write_test_data
+    from onnxport.validation.runners import Binding
+
+    binding = Binding(model.inputs, signature=arguments.get("signature"), methods=arguments.get("methods"))
+    consents = {name: bool(arguments.get(name)) for name in ("allow_pickle", "allow_code")}
+    write_test_data(model.model, hub, place, binding, **consents)
+
+
+def _check_test_data(order: Order, target: Framework, folder: Framework | None) -> None:
+    """Refuses to write test data where the source itself does not give the file's outputs."""
+    if not target.is_hub or (folder is not None and folder.hub_folder is not None):
+        raise InvalidInputError("--test-data is written beside one ONNX file: convert to one")
+    for name in ("states", "cut_inputs", "cut_outputs"):
+        if getattr(order, name):
+            raise InvalidInputError(
+                f"--test-data: with --{name.replace('_', '-')} the file has inputs and outputs that its source has not"
+            )
 
 
 def survey(order: Order) -> dict[str, Any]:
@@ -166,6 +192,8 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
     target = _target(order, folder)
     if order.output is not None:
         _check_output(order.output, target, folder)
+    if order.test_data:
+        _check_test_data(order, target, folder)
     model = order.resolve(order.source)
     expected = order.expected or (order.origin and frameworks.get(order.origin).name)
     if expected is not None and model.framework.name != expected:
@@ -184,7 +212,8 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
 
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
 _OWN = frozenset(
-    "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check".split()
+    "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check "
+    "test_data".split()
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), console.words),

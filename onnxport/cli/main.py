@@ -13,17 +13,21 @@ from typer.core import TyperCommand
 import onnxport
 from onnxport import frameworks
 from onnxport.cli.convert import command
+from onnxport.cli.debug import debug
+from onnxport.cli.diff import diff
 from onnxport.cli.extract import extract
 from onnxport.cli.foreign_options import ForeignOptions
 from onnxport.cli.inspect import inspect
 from onnxport.cli.merge import merge
 from onnxport.cli.ops import ops
+from onnxport.cli.reduce import reduce
 from onnxport.cli.rename import rename
 from onnxport.cli.roundtrip import roundtrip
 from onnxport.cli.set_shapes import set_shapes
 from onnxport.cli.slim import slim
 from onnxport.cli.upgrade import upgrade
 from onnxport.cli.validate import validate
+from onnxport.cli.view import view
 
 _NAMED = [item for item in frameworks.registered() if item.command]
 # Commands with source and target fixed: torch2onnx ... onnx2torch ...
@@ -63,7 +67,7 @@ app.command()(validate)
 app.command()(roundtrip)
 app.command()(ops)
 app.command()(inspect)
-for _edit in (extract, merge, rename, set_shapes, slim, upgrade):
+for _edit in (extract, merge, rename, set_shapes, slim, upgrade, diff, debug, reduce, view):
     app.command(rich_help_panel=_WORKBENCH)(_edit)
 for _name, (_source, _target) in ALIASES.items():
     _titles = [frameworks.get(_end).title for _end in (_source, _target)]

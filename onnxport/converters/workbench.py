@@ -55,9 +55,13 @@ def slimmed(model: OnnxModel, proof: Proof) -> OnnxModel:
     Raises:
         ValidationError: the result gives other numbers.
     """
+    return proved(model, OnnxModel(slim(with_types(model))), proof)
+
+
+def with_types(model: OnnxModel) -> ir.Model:
+    """A copy of the model's graph, its weights shared, with the types and shapes that ONNX's inference finds."""
     with watched_inference(model):
-        graph = inferred(model.model)
-    return proved(model, OnnxModel(slim(graph)), proof)
+        return inferred(model.model)
 
 
 def merged(
@@ -70,9 +74,7 @@ def merged(
         InvalidInputError: names, types or sizes do not fit.
     """
     ends = dict(ends) or by_equal_names(first.model, second.model)
-    with watched_inference(first):
-        parts = inferred(first.model), inferred(second.model)
-    result = OnnxModel(join(*parts, ends, keep=keep))
+    result = OnnxModel(join(with_types(first), with_types(second), ends, keep=keep))
     if proof.wanted:
         with watched([first, second, result], drawn=True):
             chain = _Chain(first.model, second.model, ends)

@@ -8,9 +8,11 @@ is compared with the reference's (the practice of onnx-diagnostic's side-by-side
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
@@ -18,7 +20,7 @@ from onnxport.graph.provenance import PREFIX
 from onnxport.graph.runtime import Session
 from onnxport.graph.segments import segment, segment_model
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import is_floating, judge
+from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.numerics import length_of
 from onnxport.validation.records import Divergence
 
@@ -38,9 +40,9 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
             expected = reference.get(value.name or "")
             if not isinstance(expected, np.ndarray):
                 continue
-            error = _local_error(model, value, expected, known)
-            if error is not None:
-                return error
+            run = local_run(model, value, expected, known)
+            if run is not None and run.report.verdict == "fail":
+                return divergence_of(run)
     return None
 
 
@@ -71,13 +73,37 @@ def _fits(value: ir.Value, result: np.ndarray) -> bool:
     return value.shape.rank() == result.ndim and all(not isinstance(dim, int) or dim == size for dim, size in pairs)
 
 
-def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: Mapping[str, Any]) -> Divergence | None:
+@dataclass(frozen=True)
+class LocalRun:
+    """The converted nodes between known values and one value, run on the reference's values."""
+
+    value: ir.Value  # what they compute
+    model: onnx.ModelProto  # these nodes alone
+    feeds: dict[str, np.ndarray]  # the reference's values that they read
+    expected: np.ndarray  # the reference's value
+    result: np.ndarray  # theirs
+    report: OutputReport  # the verdict on it
+    budget: tolerance.Budget
+
+    @property
+    def node(self) -> ir.Node:
+        """The node that computes the value."""
+        node = self.value.producer()
+        assert node is not None
+        return node
+
+
+def local_run(
+    model: ir.Model, value: ir.Value, expected: np.ndarray, known: Mapping[str, np.ndarray]
+) -> LocalRun | None:
+    """The value as the converted nodes compute it from the reference's own; None where they can't be run alone."""
     nodes, inputs = segment(value, known)
-    if any(item.name not in known and item.const_value is None for item in inputs):
+    if value.producer() is None or any(item.name not in known and item.const_value is None for item in inputs):
         return None
     feeds = {item.name or "": known[item.name or ""] for item in inputs if item.name in known}
+    part = segment_model(model, nodes, inputs, value, feeds)
     try:
-        (result,) = Session(segment_model(model, nodes, inputs, value, feeds)).run(feeds)
+        (result,) = Session(part).run(feeds)
     except OnnxportError:  # a part that can't stand alone shows nothing
         return None
     if not isinstance(result, np.ndarray) or result.dtype != expected.dtype:
@@ -88,14 +114,20 @@ def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: 
         derived = tolerance.by_rounding(expected, length=length, eps=tolerance.epsilon(expected.dtype))
         budget = tolerance.Budget(_SEGMENT_FACTOR * derived.absolute, 0.0, derived.origin)
     report = judge(value.name or "", expected, result, budget)
-    if report.verdict != "fail":
-        return None
-    node = value.producer()
-    if node is None:
-        return None
+    return LocalRun(value, part, feeds, expected, result, report, budget)
+
+
+def place_of(node: ir.Node) -> str:
+    """The module, file and line in the user's code that a node comes from; empty where nothing is known."""
     props = node.metadata_props
     place = [f"'{props[f'{PREFIX}module']}'"] if f"{PREFIX}module" in props else []
     place += [props[f"{PREFIX}source"]] if f"{PREFIX}source" in props else []
-    figures, source_op = report.figures, props.get(f"{PREFIX}op", "")
+    return ", ".join(place)
+
+
+def divergence_of(run: LocalRun) -> Divergence:
+    """What a report says of a run that differs."""
+    node, figures = run.node, run.report.figures
     error, allowed = (figures.max_abs, figures.allowed) if figures is not None else (float("inf"), 0.0)
-    return Divergence(node.name or "", node.op_type, value.name or "", error, allowed, source_op, ", ".join(place))
+    source_op = node.metadata_props.get(f"{PREFIX}op", "")
+    return Divergence(node.name or "", node.op_type, run.value.name or "", error, allowed, source_op, place_of(node))

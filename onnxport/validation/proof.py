@@ -212,7 +212,7 @@ def _run_converted(
             return None
         return SetReport(item.name, described, (), source_seconds, time.perf_counter() - started, reason)
     seconds = time.perf_counter() - started
-    pairs = _paired(expected, results, notes)
+    pairs = paired(expected, results, notes)
     if pairs is None:
         reason = f"{len(results)} outputs ({_names(results)}) instead of {len(expected)} ({_names(expected)})"
         return SetReport(item.name, described, (), source_seconds, seconds, reason)
@@ -234,7 +234,7 @@ def _of_usual_rank(pair: Pair, usual: object, name: str, notes: list[str]) -> Pa
     return replace(pair, expected=value.reshape(result.shape))
 
 
-def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:
+def paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:
     """Outputs that belong together: by name where the names are the same, else by position; None where numbers differ."""
     names = [name for name, _ in expected]
     places = {name: i for i, (name, _) in enumerate(results)}

@@ -1,0 +1,86 @@
+"""The search for the operator that is wrong, and a folder that shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import onnx
+
+from onnxport import frameworks
+from onnxport.converters.convert import file_name, load
+from onnxport.converters.isolation import isolated
+from onnxport.converters.watching import watched
+from onnxport.errors import InvalidInputError
+from onnxport.graph import test_vectors
+from onnxport.graph.atomic import atomic_file, check_folder_of
+from onnxport.model import OnnxModel, as_onnx_model
+from onnxport.validation.operators import Inquiry, inquire, reproducer
+from onnxport.validation.parties import Party
+from onnxport.validation.runners import Binding
+from onnxport.validation.values import leaves_of
+
+
+def debug(
+    source: object,
+    converted: object,
+    inputs: object = None,
+    *,
+    kwargs: Mapping[str, object] | None = None,
+    signature: str | None = None,
+    allow_pickle: bool = False,
+    allow_code: bool = False,
+) -> Inquiry:
+    """Every operator of `converted`, an ONNX model or file, on the values that `source`, live or in a file, computes.
+
+    Raises:
+        InvalidInputError: the source runs on no inputs, or tells of none of its inner values.
+        InvalidModelError: a file is corrupt or of another kind.
+    """
+    framework = frameworks.get(frameworks.of_object(source, leaves_of(inputs, kwargs)))
+    consents = {"allow_pickle": allow_pickle, "allow_code": allow_code}
+    hub = as_onnx_model(converted)
+    with isolated():
+        framework.register_inputs(inputs, kwargs)
+        live = load(source, framework.name, **consents)
+        graphs = [item for item in (live, hub) if isinstance(item, OnnxModel)]
+        foreign = any(isinstance(item, (str, os.PathLike)) for item in (source, converted))
+        with watched(graphs if foreign else [], drawn=inputs is None and not kwargs):
+            left, right = (
+                Party(live, framework.name, file_name(source)),
+                Party(hub, frameworks.HUB, file_name(converted)),
+            )
+            return inquire(left, right, Binding(inputs, kwargs, signature=signature))
+
+
+def write_reproducer(inquiry: Inquiry, folder: str | os.PathLike[str]) -> Path:
+    """Writes the worst operator's own model, its inputs and the output that the source gives; gives the model's path.
+
+    ``onnxport validate <folder>/model.onnx`` replays it.
+
+    Raises:
+        InvalidInputError: no operator could be run by itself.
+        SavingError: the folder can't be written.
+    """
+    run = inquiry.worst
+    if run is None:
+        raise InvalidInputError("no operator could be run by itself: there is nothing to reproduce")
+    place = Path(folder)
+    check_folder_of(place)
+    place.mkdir(exist_ok=True)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(run.model)
+    output = onnx.helper.make_tensor_value_info(
+        run.value.name or "", onnx.helper.np_dtype_to_tensor_dtype(run.expected.dtype), run.expected.shape
+    )
+    proto.graph.output[0].CopyFrom(output)
+    OnnxModel(as_onnx_model(proto).model).save(place / "model.onnx")
+    test_vectors.write(place / "model.onnx", [reproducer(run)])
+    worst = next(item for item in inquiry.operators if item.output == (run.value.name or ""))
+    facts = {"inputs": inquiry.inputs, **{key: str(value) for key, value in asdict(worst).items()}}
+    with atomic_file(place / "operator.json") as file:
+        file.write(json.dumps(facts, indent=2).encode())
+    return place / "model.onnx"
