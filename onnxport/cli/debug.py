@@ -90,10 +90,8 @@ def _show(inquiry: Inquiry, everything: bool, place: Path | None) -> None:
         console.say(f"and {len(inquiry.operators) - len(rows)} others: --all lists them")
     if wrong:
         first = wrong[0]
-        origin = f" from {first.source_op}" if first.source_op else ""
-        console.say(
-            f"the first that is wrong by itself: {first.op} {first.node or first.output!r}{origin}{f' at {first.where}' if first.where else ''}"
-        )
+        origin = "".join(f" {word} {text}" for word, text in (("from", first.source_op), ("at", first.where)) if text)
+        console.say(f"the first that is wrong by itself: {first.op} {first.node or first.output!r}{origin}")
     elif inquiry.failed:
         console.say(
             "no operator is wrong by itself: the difference lies between the values that the source knows, or adds up"
