@@ -37,6 +37,8 @@ class hits_of_all(TorchFunctionMode):
             size = self._sizes.get(args[0])
             if size is not None:
                 return self._turns(args[0], size)
+        if self._within and name == "__format__":  # an index as a part of a name: f"expert_{index[0]}"
+            return format(args[0].item(), *args[1:])
         result = func(*args, **kwargs)
         if name == "nonzero" and isinstance(result, Tensor) and args[0].dim() == 1:
             size = args[0].shape[0]

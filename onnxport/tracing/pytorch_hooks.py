@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -29,7 +29,27 @@ def hooked(root: torch.nn.Module, modes: Sequence[TorchFunctionMode]) -> Iterato
     """While it is active, the layers within `root` have the hooks that their kind and the active `modes` need."""
     with ExitStack() as stack:
         stack.enter_context(padding_as_zeros(root))
+        stack.enter_context(_unchanged_modules_left())
         for mode in modes:
             if isinstance(mode, kept_whole):
                 stack.enter_context(mode.packing.around(root))
         yield
+
+
+@contextmanager
+def _unchanged_modules_left() -> Iterator[None]:
+    """While it is active, ``module.to(dtype)`` that changes no tensor does nothing.
+
+    torch puts other tensors in the place of traced parameters there, even the same ones, which it can't.
+    """
+    apply = torch.nn.Module._apply
+
+    def changing(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> object:
+        tensors = [*module.parameters(recurse), *module.buffers(recurse)]
+        return module if all(fn(item) is item for item in tensors) else apply(module, fn, recurse)
+
+    torch.nn.Module._apply = changing  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = apply  # type: ignore[method-assign]

@@ -223,6 +223,30 @@ def test_a_loop_over_what_is_hit_runs_for_all() -> None:
         require_equal(experts, model, (x, other))
 
 
+class NamedExperts(torch.nn.ModuleDict):
+    """Experts by name, and a router that takes the type that it has, as NLLB's mixture is written."""
+
+    def __init__(self):
+        super().__init__({f"expert_{i}": torch.nn.Linear(4, 4) for i in range(3)})
+        self["router"] = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        router = self["router"].to(x.dtype)
+        mask = torch.nn.functional.one_hot(router(x).argmax(-1), 3).T
+        result = torch.zeros_like(x)
+        for expert in (mask.sum(-1) > 0).nonzero():
+            (rows,) = torch.where(mask[expert].squeeze(0))
+            result.index_add_(0, rows, self[f"expert_{expert[0]}"](x[rows]))
+        return result
+
+
+def test_experts_by_their_names():
+    experts, x = NamedExperts().eval(), numbers(5, 4)
+    model = exported(experts, x)
+    for seed in range(3):
+        require_equal(experts, model, (torch.randn(7, 4, generator=torch.Generator().manual_seed(seed)),))
+
+
 def test_a_loop_whose_idle_turns_count_is_refused() -> None:
     hits, inputs = hits_of_all(), (numbers(5, 4), torch.tensor([0, 0, 2, 5, 2]))
     hits.loops = 1
