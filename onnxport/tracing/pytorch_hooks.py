@@ -48,8 +48,8 @@ def _unchanged_modules_left() -> Iterator[None]:
         tensors = [*module.parameters(recurse), *module.buffers(recurse)]
         return module if all(fn(item) is item for item in tensors) else apply(module, fn, recurse)
 
-    torch.nn.Module._apply = changing  # type: ignore[assignment]
+    torch.nn.Module._apply = changing
     try:
         yield
     finally:
-        torch.nn.Module._apply = apply  # type: ignore[method-assign]
+        torch.nn.Module._apply = apply
