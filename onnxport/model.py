@@ -20,6 +20,7 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import Runtime
+from onnxport.graph.scopes import Scopes
 from onnxport.graph.workbench.description import summary_text
 from onnxport.tracing.onnx import load_model, model_of
 
@@ -41,6 +42,7 @@ class OnnxModel:
         notes: remarks of the conversion: how the model was traced, which dimensions could not be made dynamic, what was
             written for the runtime.
         runtime: what runs the model: ``"onnxruntime"``, or ``"reference"``, ONNX's reference evaluator.
+        scopes: which calls of the source's modules the nodes come from, where the conversion was asked for functions.
     """
 
     def __init__(
@@ -50,11 +52,15 @@ class OnnxModel:
         report: Report | None = None,
         notes: tuple[str, ...] = (),
         runtime: Runtime = "onnxruntime",
+        scopes: Scopes | None = None,
+        plain: ir.Model | None = None,
     ) -> None:
         self.model = model
         self.report = report
         self.notes = notes
         self.runtime = runtime
+        self.scopes = scopes or Scopes()
+        self._plain = plain
         self._warned = False
 
     @classmethod
@@ -70,6 +76,11 @@ class OnnxModel:
     def proto(self) -> onnx.ModelProto:
         """The model as a new protobuf message; it holds a copy of the weights."""
         return to_proto(self.model)
+
+    @property
+    def plain(self) -> ir.Model:
+        """The model before blocks of it became functions, whose nodes all stand in the graph; else `model` itself."""
+        return self.model if self._plain is None else self._plain
 
     @property
     def input_names(self) -> list[str]:
@@ -220,7 +231,7 @@ class OnnxModel:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in vars(self).items() if key != "session"}
-        return {**state, "model": taken_apart(self.model)}
+        return {**state, "model": taken_apart(self.model), "_plain": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({**state, "model": put_together(state["model"])})

@@ -31,6 +31,7 @@ OPTIONS = {
     "task": "only a model in a Hugging Face folder can be meant for several",
     "dtype": "its weights keep their types: convert the model itself to another one first",
     "weights": "it holds its own: load others into the model itself first",
+    "functions": "only blocks of PyTorch's modules, converted to ONNX, become functions",
     "states": "only buffers of a PyTorch module become inputs and outputs",
     "strategy": "only PyTorch's Python code is traced in more than one way",
     # Consents: of a framework's files, some can hold what they allow.

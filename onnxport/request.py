@@ -47,6 +47,7 @@ class Request:
     task: str | None = None
     dtype: str | None = None
     weights: str | os.PathLike[str] | None = None
+    functions: str | Sequence[type | str] | None = None
     strategy: Strategy | None = None
     states: States | None = None
 
@@ -71,6 +72,7 @@ class Request:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         if self.dtype is not None and self.dtype not in DTYPES:
             raise InvalidInputError(f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}")
+        _check_functions(self.functions)
         if self.examples and self.dynamic_shapes is not None:
             raise InvalidInputError(
                 "dynamic_shapes= and the several examples in inputs= both say which dimensions vary: give one of them"
@@ -106,3 +108,16 @@ def _check_names(option: str, names: Sequence[str] | None) -> None:
             raise InvalidInputError(f"{option}: {name!r} is given twice; each needs a name of its own")
     if not names:
         raise InvalidInputError(f"{option} is empty: leave it out, or name at least one")
+
+
+def _check_functions(given: object) -> None:
+    if given is None or given == "auto":
+        return
+    if isinstance(given, (str, type)) or not isinstance(given, Sequence):
+        shown = getattr(given, "__name__", repr(given))
+        raise InvalidInputError(f"functions={shown}: 'auto', or a list of classes such as functions=[{shown}]")
+    if not given:
+        raise InvalidInputError("functions is empty: leave it out, or name at least one class")
+    for place, item in enumerate(given):
+        if not isinstance(item, type) and not (isinstance(item, str) and item):
+            raise InvalidInputError(f"functions[{place}] is {item!r}: each is a class or the name of one")

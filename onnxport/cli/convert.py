@@ -51,6 +51,9 @@ class Order(ProofOptions):
     dtype: Annotated[
         str | None, Option(help="Type of a Hugging Face folder's weights: float32, float16 or bfloat16.")
     ] = None
+    functions: Annotated[
+        Words, Option(help="Classes of PyTorch modules whose calls stay functions, or auto for blocks that repeat.")
+    ] = None
     opset: shared.Opset = None
     input_names: Annotated[Words, Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[Words, Option(help="Names of the graph's outputs, in order.")] = None
@@ -217,6 +220,7 @@ _OWN = frozenset(
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), console.words),
+    "functions": lambda given: "auto" if list(given) == ["auto"] else console.words(given),
     "dynamic": dynamic_shapes,
     "option": estimator_options,
     "optimize": lambda chosen: "inference",

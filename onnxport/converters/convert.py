@@ -32,6 +32,7 @@ from onnxport.validation.values import leaves_of
 
 # Of ONNX models alone.
 edit = Lazy("onnxport.converters.to_onnx.onnx:edit")
+with_functions = Lazy("onnxport.converters.to_onnx.functions:with_functions")
 check_edit = Lazy("onnxport.converters.to_onnx.onnx_edit_checks:check")
 
 
@@ -62,6 +63,7 @@ def convert(
     task: str | None = None,
     dtype: str | None = None,
     weights: str | os.PathLike[str] | None = None,
+    functions: str | Sequence[type | str] | None = None,
     strategy: Strategy | None = None,
     states: States | None = None,
 ) -> Any:
@@ -104,6 +106,8 @@ def convert(
         dtype: type of the floating-point weights of a Hugging Face folder: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by
             default the folder's own.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
+        functions: classes of PyTorch modules, or their names, each of whose calls stays a function of the ONNX model, equal
+            ones sharing one; ``"auto"`` keeps the blocks that repeat.
         strategy: ``"trace"`` lets Python of a PyTorch model decide on values of tensors where it can't be traced otherwise: its
             branches are frozen as the examples take them, and the report names each.
         states: ``"io"`` makes the buffers that a PyTorch module updates inputs and outputs: ``cache`` is the input ``past.cache``
@@ -143,6 +147,7 @@ def convert(
         "task": task,
         "dtype": dtype,
         "weights": weights,
+        "functions": functions,
         "strategy": strategy,
         "states": states,
     }
@@ -176,6 +181,8 @@ def convert(
                     hub = _exported(live, source, request)
                 if optimize == "inference":
                     bake(hub.model)
+                if functions is not None and source.hub_folder is None:
+                    hub = with_functions(hub, functions)
                 result = hub if target.is_hub else _rebuilt(hub, target)
         if validate:
             with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):

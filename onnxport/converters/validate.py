@@ -83,7 +83,7 @@ def validate(
         left, right = (_party(model, framework, allow_pickle, allow_code) for model, framework in pairs)
         graphs = [party.model for party in (left, right) if isinstance(party.model, OnnxModel)]
         hub = graphs[-1] if graphs else None  # the converted one where both are
-        graph, notes = (hub.model, hub.notes) if hub is not None else (None, ())
+        graph, notes = (hub.plain, hub.notes) if hub is not None else (None, ())
         binding = Binding(inputs, kwargs, signature=signature, methods=methods)
         with watched(graphs if named else [], drawn=inputs is None and not kwargs):
             tolerance = Tolerance(rtol, atol)

@@ -7,6 +7,7 @@ import os
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
 _OPTIONS = TENSOR_OPTIONS | {"allow_pickle"}
+_ONNX_OPTIONS = frozenset({"functions"})
 _NAMED_OPTIONS = frozenset({"output_names"})
 
 
@@ -25,10 +26,17 @@ FRAMEWORK = Framework(
     name="pytorch",
     title="PyTorch",
     kinds=(
-        SourceKind("an exported program of PyTorch", _OPTIONS, named_options=_NAMED_OPTIONS, recognises=_is_program),
+        SourceKind(
+            "an exported program of PyTorch",
+            _OPTIONS,
+            onnx_options=_ONNX_OPTIONS,
+            named_options=_NAMED_OPTIONS,
+            recognises=_is_program,
+        ),
         SourceKind(
             "a PyTorch module or function",
             _OPTIONS | {"strategy", "states"},
+            onnx_options=_ONNX_OPTIONS,
             named_options=_NAMED_OPTIONS,
             several_examples=True,
             carries_signature=False,

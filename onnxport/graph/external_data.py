@@ -156,25 +156,26 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     as from one serialised message.
     """
     proto, streamed = message_and_weights(model)
-    kept = [item for item in proto.graph.initializer if item.name not in streamed]
-    del proto.graph.initializer[:]
-    proto.graph.initializer.extend(kept)
-    graph = proto.graph.SerializeToString(deterministic=True)
-    proto.ClearField("graph")
+    messages = {item.name: item.SerializeToString(deterministic=True) for item in proto.graph.initializer}
     # All fields of a TensorProto but the bytes of raw_data, whose tag and length close the header.
-    headers = {
+    messages |= {
         name: header.SerializeToString(deterministic=True) + _tag(_TENSOR_RAW_DATA, _nbytes(tensor))
         for name, (header, tensor) in streamed.items()
     }
-    sizes = {name: len(headers[name]) + _nbytes(tensor) for name, (_, tensor) in streamed.items()}
+    del proto.graph.initializer[:]
+    graph = proto.graph.SerializeToString(deterministic=True)
+    proto.ClearField("graph")
+    raw = {name: _nbytes(tensor) for name, (_, tensor) in streamed.items()}
+    sizes = {name: len(message) + raw.get(name, 0) for name, message in messages.items()}
     total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in sizes.values())
     file.write(proto.SerializeToString(deterministic=True))
     file.write(_tag(_MODEL_GRAPH, total))
     file.write(graph)
-    for name, (_, tensor) in streamed.items():
+    for name, message in messages.items():
         file.write(_tag(_GRAPH_INITIALIZER, sizes[name]))
-        file.write(headers[name])
-        _write_raw(tensor, file)
+        file.write(message)
+        if name in streamed:
+            _write_raw(streamed[name][1], file)
 
 
 def _streams(tensor: ir.TensorProtocol) -> bool:

@@ -22,6 +22,9 @@ class _Hub(Protocol):
     model: ir.Model
     notes: tuple[str, ...]
 
+    @property
+    def plain(self) -> ir.Model: ...
+
 
 def prove(
     live: object,
@@ -50,7 +53,7 @@ def prove(
     source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
     left, right, tolerance = Party(live, source, title), Party(result, target), Tolerance(rtol, atol)
-    return settled(compare(left, right, binding, graph=hub.model, tolerance=tolerance, notes=hub.notes))
+    return settled(compare(left, right, binding, graph=hub.plain, tolerance=tolerance, notes=hub.notes))
 
 
 def settled(report: Report) -> Report:

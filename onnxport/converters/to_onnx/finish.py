@@ -30,20 +30,21 @@ def finish(
     rewrites: Sequence[Callable[[ir.Model], object]] = (),
     runtime: Runtime = "onnxruntime",
     notes: list[str] | None = None,
+    merge: bool = True,
 ) -> ir.Model:
     """The model that `op`, the main graph's builder, has written, cleaned.
 
     The `output_names` are exact, reserved in the naming authority beforehand. `rewrites` are passes that the source needs before
     the graph is cleaned. What is written for the `runtime`, where that is not ``"reference"``, the most direct graph, is added to
-    `notes`.
+    `notes`. Without `merge` equal nodes stay apart, as blocks need them that become functions.
     """
     graph = op.graph(outputs, name=name, output_names=output_names)
     model = ir.Model(graph, ir_version=_MAX_IR_VERSION, producer_name="onnxport", producer_version=__version__)
     for rewrite in rewrites:
         rewrite(model)
-    model = clean(model)
+    model = clean(model, merge=merge)
     foreign = _foreign(model, runtime if op.opset <= NEWEST_OPSET else "reference")
-    rewritten = _fitted(model, op) if runtime == "onnxruntime" else ()
+    rewritten = _fitted(model, op, merge=merge) if runtime == "onnxruntime" else ()
     MergeWeightMovesPass()(model)
     if notes is not None:
         notes.extend((*rewritten, *foreign, *_without_rank(model)))
@@ -77,11 +78,11 @@ def _foreign(model: ir.Model, runtime: Runtime) -> list[str]:
     ]
 
 
-def _fitted(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
+def _fitted(model: ir.Model, op: OpBuilder, *, merge: bool) -> tuple[str, ...]:
     if op.opset > NEWEST_OPSET:
         beyond = f"opset {op.opset} is beyond {NEWEST_OPSET}, the last that onnxruntime loads"
         return (f"{beyond}: ONNX's reference evaluator runs it",)
-    return fit(model, op)
+    return fit(model, op, merge=merge)
 
 
 def lowest_ir_version(model: ir.Model) -> int:

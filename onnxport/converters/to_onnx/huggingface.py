@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from onnxport.converters.to_onnx import pytorch
+from onnxport.converters.to_onnx.functions import with_functions
 from onnxport.errors import InvalidInputError, TracingError
 from onnxport.model import OnnxModel
 from onnxport.model_folder import OnnxFolder
@@ -31,6 +32,8 @@ def export(folder: HuggingFaceFolder, request: Request) -> OnnxFolder:
     folder.chosen(Choice(request.task, request.dtype, None if request.weights is None else Path(request.weights)))
     with unchanged(), quiet():
         converted = _converted(folder.parts(), request)
+    if request.functions is not None:
+        converted = _with_functions(converted, request.functions)
     about = f"{folder.kind.__name__} for {folder.task.full_name}, weights in {str(folder.dtype).removeprefix('torch.')}"
     notes = [about, *folder.built.notes]
     for name, model in converted.items():
@@ -66,6 +69,7 @@ def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
                 target_opset=request.target_opset,
                 optimize=request.optimize,
                 runtime=request.runtime,
+                functions=request.functions,
             )
             model = pytorch.export(part.module, wanted)
         except (TracingError, InvalidInputError) as error:
@@ -77,6 +81,21 @@ def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
         return model, lost
     assert first is not None
     raise first
+
+
+def _with_functions(converted: dict[str, OnnxModel], wanted: str | Sequence[type | str]) -> dict[str, OnnxModel]:
+    """The files with functions, those that call no module of a wanted class as they are; some file has to."""
+    results: dict[str, OnnxModel] = {}
+    refused: list[InvalidInputError] = []
+    for name, model in converted.items():
+        try:
+            results[name] = with_functions(model, wanted)
+        except InvalidInputError as error:
+            refused.append(error)
+            results[name] = model
+    if len(refused) == len(converted):
+        raise refused[0]
+    return results
 
 
 def _fewer(dims: dict[str, dict[int, str]]) -> Iterator[dict[str, dict[int, str]]]:

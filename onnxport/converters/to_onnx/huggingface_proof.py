@@ -72,7 +72,7 @@ def _of_part(part: Part, hub: OnnxFolder, tolerance: Tolerance) -> Report:
         Party(part.module, "pytorch", type(part.module).__name__),
         Party(converted, "onnx", f"{part.name}.onnx"),
     )
-    return compare(left, right, Binding(part.inputs), graph=converted.model, tolerance=tolerance)
+    return compare(left, right, Binding(part.inputs), graph=converted.plain, tolerance=tolerance)
 
 
 def _named(item: SetReport, name: str) -> SetReport:

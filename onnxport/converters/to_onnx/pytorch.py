@@ -11,6 +11,7 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.converters.to_onnx.pytorch_refused import check_runs
+from onnxport.converters.to_onnx.pytorch_scopes import scopes_of
 from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.module_state import STATE, written
@@ -18,6 +19,7 @@ from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
+from onnxport.graph.passes.rewriting import put_first
 from onnxport.model import OnnxModel
 from onnxport.progress import stage
 from onnxport.request import Request
@@ -36,6 +38,24 @@ def export(model: Any, request: Request) -> OnnxModel:
         InvalidInputError: inputs, names or dynamic shapes do not fit, or the model itself does not run on them.
         InvalidModelError: the model gives no tensor.
     """
+    result = _exported(model, request)
+    if isinstance(model, torch.nn.Module):
+        graph = result.model.graph
+        put_first(graph, (name if name in graph.initializers else f"{name}_1" for name in _state_order(model)))
+    return result
+
+
+def _state_order(model: torch.nn.Module) -> list[str]:
+    """Names of parameters and buffers as a state dict has them: those of a module together, which a program takes apart."""
+    return [
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for own in (module.named_parameters(recurse=False), module.named_buffers(recurse=False))
+        for name, _ in own
+    ]
+
+
+def _exported(model: Any, request: Request) -> OnnxModel:
     stage("tracing")
     try:
         traced = trace(
@@ -119,11 +139,13 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
     rewrites = (RecogniseGeluPass(op.names), MergeReshapesPass(op.names), MergePadsPass())
-    model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes)
+    merge = request.functions is None
+    model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes, merge=merge)
     state = lowering.boundary.state(model.graph)
     if state.keys:
         model.metadata_props[STATE] = written(state)
-    return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
+    scopes = None if merge else scopes_of(program)
+    return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in, scopes=scopes)
 
 
 def _reserved(op: OpBuilder, outputs: list[str], inputs: list[str], notes: list[str]) -> list[str]:

@@ -31,10 +31,20 @@ def operator_name(target: Any) -> str:
 
 def source_of(node: torch.fx.Node, name: str) -> Source:
     """The origin of a node that calls the operator `name`."""
-    stack = node.meta.get("nn_module_stack")
-    module = module_path(next(reversed(stack.values()))[0]) if stack else ""
+    module = _module_of(node)
     file, line = place(node.meta.get("stack_trace") or "")
-    return Source(name, f"{module}/{node.name}" if module else node.name, module, file, line)
+    return Source(name, origin_name(node), module, file, line)
+
+
+def origin_name(node: torch.fx.Node) -> str:
+    """The name that the nodes which a node becomes have in common."""
+    module = _module_of(node)
+    return f"{module}/{node.name}" if module else node.name
+
+
+def _module_of(node: torch.fx.Node) -> str:
+    stack = node.meta.get("nn_module_stack")
+    return module_path(next(reversed(stack.values()))[0]) if stack else ""
 
 
 @lru_cache(maxsize=4096)

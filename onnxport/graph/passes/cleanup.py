@@ -10,15 +10,15 @@ from onnxport.graph.passes.identity import RemoveIdentityPass
 from onnxport.graph.passes.unused import ReleaseUnusedBodiesPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
-_RANDOM = frozenset({"Bernoulli", "Dropout"})
+RANDOM = frozenset({"Bernoulli", "Dropout"})
 
 
-def clean(model: ir.Model) -> ir.Model:
-    """The model without unused nodes, needless identities and repeated subexpressions; changed in place."""
-    random = any(node.op_type in _RANDOM for node in model.graph.all_nodes())
+def clean(model: ir.Model, *, merge: bool = True) -> ir.Model:
+    """The model without unused nodes, needless identities and, with `merge`, repeated subexpressions; changed in place."""
+    random = any(node.op_type in RANDOM for node in model.graph.all_nodes())
     passes = Sequential(
         RemoveIdentityPass(),
-        *(() if random else (CommonSubexpressionEliminationPass(),)),
+        *((CommonSubexpressionEliminationPass(),) if merge and not random else ()),
         ReleaseUnusedBodiesPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),

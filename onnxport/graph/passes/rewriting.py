@@ -43,3 +43,12 @@ def replace_value(old: ir.Value, new: ir.Value) -> None:
     if is_output:
         old.name = None
         new.name = name
+
+
+def put_first(graph: ir.Graph, names: Iterable[str]) -> None:
+    """Puts the initializers of these names before all others, in the order of the names."""
+    initializers = graph.initializers
+    first = dict.fromkeys(name for name in names if name in initializers)
+    order = [*first, *(name for name in initializers if name not in first)]
+    for value in [initializers.pop(name) for name in order]:
+        graph.register_initializer(value)

@@ -38,7 +38,7 @@ def _by_operator() -> dict[tuple[str, str], list[Defect]]:
 _BY_OPERATOR = _by_operator()
 
 
-def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
+def fit(model: ir.Model, op: OpBuilder, *, merge: bool = True) -> tuple[str, ...]:
     """Rewrites the nodes of a typed model that onnxruntime lacks or gets wrong, in place; `op` knows the model's names and opset.
 
     Returns:
@@ -52,7 +52,7 @@ def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
     model.graph.opset_imports.update(op.opset_imports)
     notes = fitting.notes()
     if notes:
-        clean(model)  # casts there and back, once more for each use
+        clean(model, merge=merge)  # casts there and back, once more for each use
     Sequential(KeepDoubleScalesPass(), SettleProductsPass())(model)
     return notes
 

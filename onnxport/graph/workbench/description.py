@@ -44,6 +44,7 @@ def contents(model: ir.Model) -> dict[str, Any]:
         "bytes": sum(tensor.nbytes for tensor in weights),
         "types": dict(Counter(tensor.dtype.name for tensor in weights)),
         "functions": len(model.functions),
+        "function_nodes": {item.name: len(item) for item in model.functions.values()},
         "source_operators": dict(origins.most_common()),
         "metadata": dict(model.metadata_props),
     }
@@ -64,6 +65,9 @@ def weight_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"  weights {summary['parameters']:,} numbers in {size(summary['bytes'])}{f' ({types})' if types else ''}"
     if summary["producer"]:
         yield f"  written by {summary['producer']}"
+    if summary["functions"]:
+        called = ", ".join(f"{name} ({count} nodes)" for name, count in summary["function_nodes"].items())
+        yield f"  functions: {called}"
     for key, text in summary["metadata"].items():
         yield f"  {key}: {text}"
 
