@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 _HERE = {
     "--saved-model": "",
     "--graphdef": "",
+    "--tflite": "",
     "--input": "",
     "--signature-def": "--signature",
     "--rename-inputs": "--input-names",
@@ -23,7 +24,6 @@ _INSTEAD = {
     "--checkpoint": "a checkpoint holds no graph of its own: save the model with tf.saved_model.save and name that folder",
     "--concrete-function": "name the function by --signature, or let package.module:factory return it",
     "--tag": "the tag serve is taken, or the only one",
-    "--tflite": "name the file itself: onnxport tf2onnx model.tflite",
     "--tfjs": "convert the SavedModel that it comes from",
     "--target": "say what the graph is for with --runtime",
     "--custom-ops": "register the operator with onnxport.register_to_onnx",

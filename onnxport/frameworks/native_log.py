@@ -20,10 +20,11 @@ from onnxport.frameworks.turns import Turns
 # The lines of absl and of glog before it: severity, date or thread, file. A fatal one (F) is passed on.
 _LOG_LINE = re.compile(
     rb"(?:[IWE]\d{4} \d\d:\d\d:[\d.]+ |\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] )"
+    rb"|INFO: (?:Created|Applying|Initialized) \w+"  # TensorFlow Lite's, of delegates
     rb"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
 )
 _BEGINNING = re.compile(
-    rb"[IWE]\d|\d{4}-|WARNING: All|To enable"
+    rb"[IWE]\d|\d{4}-|INFO: [CAI]|WARNING: All|To enable"
 )  # of what may become one; anything else is passed on at once
 _STDERR = 2
 _SECONDS = 1.0  # that the end waits for the reader: a child process of another thread may hold the other end open

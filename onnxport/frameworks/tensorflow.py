@@ -16,6 +16,12 @@ def _is_frozen_graph(model: object) -> bool:
     return type(model).__name__ == "GraphDef"
 
 
+def _is_lite(model: object) -> bool:
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix.lower() == ".tflite"
+    return type(model).__name__ == "LiteModel"
+
+
 FRAMEWORK = Framework(
     name="tensorflow",
     title="TensorFlow",
@@ -26,6 +32,13 @@ FRAMEWORK = Framework(
             TENSOR_OPTIONS | {"output_names"},
             recognises=_is_frozen_graph,
         ),
+        SourceKind(
+            "a TFLite file",
+            frozenset({"dynamic_shapes", "target_opset", "runtime", "signature"}),
+            named_options=frozenset({"output_names"}),
+            instead={"kwargs": "its inputs have names: pass inputs={name: array}"},
+            recognises=_is_lite,
+        ),
         SourceKind("a TensorFlow model", TENSOR_OPTIONS | {"signature"}, named_options=frozenset({"output_names"})),
     ),
     aliases=("tf",),
@@ -33,7 +46,7 @@ FRAMEWORK = Framework(
     package="tensorflow",
     extra="tensorflow",
     distributions=("tensorflow", "tensorflow-cpu"),
-    owners=("tensorflow",),
+    owners=("tensorflow", "onnxport.tracing.tensorflow_lite.model"),
     tensor="tf.Tensor",
     files=Files(
         reads=(".pb", ".tflite"),

@@ -18,13 +18,15 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
+from onnxport.tracing.tensorflow_lite.model import LiteModel
+from onnxport.tracing.tensorflow_lite.model import trace as trace_lite
 from onnxport.tracing.tensorflow_program import Program, renamed
 from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
-    """The live model of a SavedModel directory, or the `GraphDef` of a frozen ``.pb`` file.
+    """The live model of a SavedModel directory, the `GraphDef` of a frozen ``.pb`` file, or the model of a ``.tflite`` file.
 
     With `allow_code` operators may do more than compute: read and write files, call Python. `allow_pickle` means nothing here.
 
@@ -34,9 +36,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     """
     place = Path(path)
     if place.suffix.lower() == ".tflite":
-        raise InvalidModelError(
-            f"{str(path)!r}: TFLite files are not supported yet; convert the model that it comes from"
-        )
+        return settled(place, lambda: LiteModel(place))
     if place.is_dir():
         return settled(place, lambda: _load_saved_model(place, allow_code))
     if place.name in ("saved_model.pb", "saved_model.pbtxt"):
@@ -79,7 +79,7 @@ def trace(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Program:
-    """The program of a SavedModel, `tf.function`, concrete function, `tf.Module`, frozen GraphDef or plain callable.
+    """The program of a SavedModel, `tf.function`, concrete function, `tf.Module`, frozen GraphDef, TFLite file or plain callable.
 
     Example inputs, a tuple or a dict by name, are not needed where the model has a signature; then `dynamic_shapes` names
     dimensions, by input name or position, else those that vary (by default dimension 0 of every input). Of a GraphDef the
@@ -92,6 +92,9 @@ def trace(
     """
     if isinstance(model, tf.compat.v1.GraphDef):
         return of_graph_def(model, dynamic_shapes, input_names, output_names)
+    if isinstance(model, LiteModel):
+        program = trace_lite(model, dynamic_shapes=dynamic_shapes, signature=signature)
+        return renamed(program, input_names, output_names)
     function = _function_of(model, signature)
     if not hasattr(function, "structured_input_signature"):
         function = concrete(function, inputs, kwargs, dynamic_shapes)

@@ -52,6 +52,11 @@ class Variable:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Parameter(Variable):
+    """A weight that the program takes as a tensor, not through the handle of a variable."""
+
+
 @dataclass
 class Program:
     """A traced TensorFlow program."""
@@ -59,7 +64,7 @@ class Program:
     graph: Any  # the graph, nodes in any order
     inputs: tuple[Port, ...]  # the user's inputs
     outputs: tuple[Port, ...]  # the results
-    # What stands for the graph's other placeholders, by tensor name: `Variable`, eager tensor or resource.
+    # What stands for the graph's other placeholders, by tensor name: `Variable`, `Parameter`, eager tensor or resource.
     captured: Mapping[str, Any] = field(default_factory=dict)
     _functions: dict[tuple[str, Any], Any] = field(default_factory=dict)
 

@@ -51,7 +51,7 @@ def warmed() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for base in ordinary(Path(folder)):
             act(base.actions[0], base.path, base.inputs) if base.actions != COMMANDS else None
-            if base.actions == COMMANDS and base.path.suffix != ".tflite" and "text" not in base.name:
+            if base.actions == COMMANDS and "text" not in base.name:
                 from onnxport.cli.inputs import draw_inputs
 
                 given = draw_inputs(base.inputs) if base.inputs else None

@@ -75,12 +75,13 @@ def _tensorflow(folder: Path) -> list[Base]:
 
     definition = frozen.get_concrete_function().graph.as_graph_def()
     (folder / "graph.pb").write_bytes(definition.SerializeToString())
-    (folder / "model.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(range(256)) * 4)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen.get_concrete_function()], frozen)
+    (folder / "model.tflite").write_bytes(converter.convert())
     return [
         Base("savedmodel/objects", folder / "objects"),
         Base("savedmodel/session", folder / "session"),
         Base("graphdef/frozen", folder / "graph.pb"),
-        Base("tflite/any", folder / "model.tflite"),
+        Base("tflite/model", folder / "model.tflite"),
     ]
 
 

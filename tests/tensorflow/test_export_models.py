@@ -287,7 +287,11 @@ def test_directories_that_are_no_saved_model(tmp_path, write, words):
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
-    [("a.pb", b"not a graph", "frozen GraphDef"), ("b.pb", b"", "holds no node"), ("c.tflite", b"TFL3", "TFLite")],
+    [
+        ("a.pb", b"not a graph", "frozen GraphDef"),
+        ("b.pb", b"", "holds no node"),
+        ("c.tflite", b"TFL3", "begin with TFL3"),
+    ],
 )
 def test_files_that_are_no_model(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)

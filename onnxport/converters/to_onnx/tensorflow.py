@@ -43,7 +43,7 @@ from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, 
 from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import trace
-from onnxport.tracing.tensorflow_program import Port, Program, Variable, array_of, dtype_of
+from onnxport.tracing.tensorflow_program import Parameter, Port, Program, Variable, array_of, dtype_of
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -348,6 +348,8 @@ class _Lowering:
         return self._captured[name]
 
     def _materialise(self, captured: Any, name: str) -> Any:
+        if isinstance(captured, Parameter):
+            return _parameter(self._root, captured)
         if isinstance(captured, Variable):
             return self._variable(captured)
         if captured.dtype in (dtypes.resource, dtypes.variant):

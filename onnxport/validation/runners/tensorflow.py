@@ -13,6 +13,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.names import component_names, positional
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
+from onnxport.validation.runners.tensorflow_lite import bind as bind_lite
 from onnxport.validation.runners.tensorflow_signature import check_fits, is_nested, of_specifications, taken_apart
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
@@ -105,6 +106,8 @@ def bind(model: object, binding: Binding) -> Runner:
     """A runner of a SavedModel, function, module, GraphDef or callable."""
     if isinstance(model, tf.compat.v1.GraphDef):
         return _bind_graph(model, binding)
+    if hasattr(model, "rewritten"):  # a TFLite file
+        return bind_lite(model, binding)
     call, by_name = callable_of(model, binding.signature)
     title = str(getattr(model, "__name__", type(model).__name__))
     title = "SavedModel" if title == "_UserObject" else title  # what TensorFlow calls the class of whatever it loads

@@ -1,0 +1,117 @@
+"""TFLite files, proved against TensorFlow's own interpreter of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import onnxport
+from onnxport.errors import InvalidInputError, InvalidModelError, UnsupportedOperator
+from onnxport.tracing.tensorflow import load
+from tests.tensorflow.lite_files import function_of, written
+
+pytestmark = pytest.mark.tensorflow
+
+RNG = np.random.default_rng(0)
+
+
+def weights(*shape):
+    """A weight of a model."""
+    return tf.constant(RNG.normal(size=shape).astype(np.float32))
+
+
+KERNEL, DEPTHWISE, DENSE = weights(3, 3, 3, 4), weights(3, 2, 4, 2), weights(8, 5)
+
+
+def network(x):
+    """What image classifiers consist of: convolutions, windows, a mean and a product."""
+    x = tf.nn.relu6(tf.nn.conv2d(x, KERNEL, 2, "SAME") + tf.constant([0.1, -0.2, 0.3, 0.4]))
+    x = tf.nn.relu(tf.nn.depthwise_conv2d(x, DEPTHWISE, [1, 1, 1, 1], "VALID"))
+    x = tf.nn.max_pool2d(x, 2, 1, "SAME") + tf.nn.avg_pool2d(x, 3, 1, "SAME")
+    return tf.nn.softmax(tf.reduce_mean(x, [1, 2]) @ DENSE)
+
+
+def passed(model, **options):
+    """The converted model; its proof, which runs the interpreter, passed without notes on numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = onnxport.convert(model, **options)
+    assert result.report.passed, str(result.report)
+    assert result.report.source.runtime == "tf.lite.Interpreter"
+    return result
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("lite") / "c.tflite", function_of(network, [None, 9, 8, 3]))
+
+
+def test_an_image_classifier(classifier):
+    result = passed(classifier)
+    nodes = [node.op_type for node in result.model.graph]
+    assert nodes.count("Transpose") == 1  # of the images
+    assert [str(dim) for dim in result.model.graph.inputs[0].shape] == ["batch", "9", "8", "3"]
+    names = {name for name, value in result.model.graph.initializers.items() if value.const_value.size > 1}
+    tensors = {tensor.name for tensor in load(classifier).graph(0).tensors}
+    assert len(names & tensors) >= 4, names  # weights keep their names
+
+
+def test_to_another_framework(classifier):
+    net = onnxport.convert(classifier, to="tensorflow")
+    assert net.onnxport_report.passed
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "dtypes"),
+    [
+        (lambda x, y: tf.concat([x * 2.0, y], 1) / 3.0, ([None, 3], [None, 2]), ()),
+        (lambda x: tf.strided_slice(x, [0, 5], [4, 0], [2, -2]), ([4, 6],), ()),
+        (lambda x: tf.split(x, [1, 3, 2], 1), ([2, 6],), ()),
+        (lambda x: tf.image.resize(x, [7, 5]), ([1, 3, 4, 2],), ()),
+        (lambda x: tf.nn.conv2d_transpose(x, KERNEL, [1, 9, 8, 3], 2, "SAME"), ([1, 5, 4, 4],), ()),
+        (lambda x, i: tf.gather(x, i, axis=1), ([3, 5], [4]), (tf.float32, tf.int32)),
+        (lambda x: tf.nn.gelu(tf.nn.leaky_relu(x, 0.3)) + tf.nn.l2_normalize(x, -1), ([3, 5],), ()),
+        (lambda x: tf.math.top_k(x, 2), ([3, 5],), ()),
+        (lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x + 1.0, lambda: x * 2.0), ([3],), ()),
+        (lambda x: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 1.5 + 1.0), [0, x])[1], ([2, 3],), ()),
+    ],
+    ids="broadcast slice split resize transposed gather activations top_k branches loop".split(),
+)
+def test_operators(tmp_path, body, shapes, dtypes):
+    passed(written(tmp_path / "m.tflite", function_of(body, *shapes, dtypes=dtypes)))
+
+
+def test_damaged_files_are_refused(tmp_path, classifier):
+    data = classifier.read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for number in range(60):
+        changed = bytearray(data[: len(data) - number * 7 if number % 3 == 0 else None])
+        for place in rng.integers(0, len(changed), 4):
+            changed[place] = rng.integers(256)
+        path = tmp_path / "d.tflite"
+        path.write_bytes(changed)
+        try:
+            onnxport.convert(path, validate=False)
+        except (InvalidModelError, UnsupportedOperator):
+            refused += 1
+    assert refused > 20
+
+
+def test_a_signature_that_is_not_there(classifier):
+    with pytest.raises(InvalidInputError, match="signature='other': the TFLite file has serving_default"):
+        onnxport.convert(classifier, signature="other")
+
+
+def test_several_signatures(tmp_path):
+    module = tf.Module()
+    module.one = function_of(lambda x: {"twice": x * 2.0}, [2])
+    module.two = function_of(lambda x: {"less": x - 1.0, "more": x + 1.0}, [None, 3])
+    signatures = {"one": module.one.get_concrete_function(), "two": module.two.get_concrete_function()}
+    tf.saved_model.save(module, str(tmp_path / "saved"), signatures=signatures)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"), signature_keys=["one", "two"])
+    (tmp_path / "m.tflite").write_bytes(converter.convert())
+    result = passed(tmp_path / "m.tflite", signature="two")
+    assert [value.name for value in result.model.graph.outputs] == ["less", "more"]
+    assert [value.name for value in result.model.graph.inputs] == ["x0"]
