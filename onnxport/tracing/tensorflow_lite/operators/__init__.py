@@ -5,10 +5,14 @@ computes something else, the function says what.
 """
 
 from onnxport.tracing.tensorflow_lite.node import TABLE as TABLE
-from onnxport.tracing.tensorflow_lite.operators import control as _control  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import convolution as _convolution  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import elementwise as _elementwise  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import images as _images  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import indexing as _indexing  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import reductions as _reductions  # noqa: F401 - registers
-from onnxport.tracing.tensorflow_lite.operators import shapes as _shapes  # noqa: F401 - registers
+from onnxport.tracing.tensorflow_lite.operators import (
+    control,
+    convolution,
+    elementwise,
+    images,
+    indexing,
+    reductions,
+    shapes,
+)
+
+FAMILIES = (control, convolution, elementwise, images, indexing, reductions, shapes)  # importing one fills the table
