@@ -1,7 +1,7 @@
 """TFLite's operators in TensorFlow's, a file a family; each function takes its node and the operands.
 
 Numbers are those of TFLite's own kernels (tensorflow/lite/kernels): where an operator has the name of one of TensorFlow's and
-computes something else, the function says what.
+computes something else, the docstring names the difference.
 """
 
 from onnxport.tracing.tensorflow_lite.node import TABLE as TABLE
