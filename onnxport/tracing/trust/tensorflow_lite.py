@@ -191,7 +191,8 @@ def check_calls(title: str, called: Callable[[int], list[int]], root: int) -> No
     Raises:
         InvalidModelError: one does.
     """
-    pending, done = [(root, (root,))], 0
+    pending: list[tuple[int, tuple[int, ...]]] = [(root, (root,))]
+    done = 0
     while pending:
         graph, path = pending.pop()
         done += 1
