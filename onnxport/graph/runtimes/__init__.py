@@ -3,7 +3,7 @@
 `DEFECTS` holds a row a defect: operators, element types, opsets, what is written instead, the reason and, where there is one, a
 public link. `fit` rewrites a graph by it. Entries of the maps write the direct operator and know nothing of runtimes.
 
-The rows cover onnxruntime 1.24, the oldest that onnxport supports, to 1.31, and some of what 1.21 lacks.
+The rows cover onnxruntime 1.24, the oldest that onnxport supports, to 1.31.
 """
 
 from __future__ import annotations

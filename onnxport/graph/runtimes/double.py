@@ -197,7 +197,7 @@ DOUBLE = (
     _row(("Hardmax",), hardmax, "OneHot of ArgMax"),
     _row(("Mish",), mish, "x tanh(softplus(x))"),
     _row(("Tan",), tan, "sin(x) / cos(x)"),
-    _row(("Cos",), cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.21 has no kernel", opsets=range(13, 22)),
+    _row(("Cos",), cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.24 has no kernel", opsets=range(13, 22)),
     _row(("Mean",), mean, "Sum and Div"),
     _row(("InstanceNormalization",), instance_normalization, "its definition", applies=_has_rank),
     _row(("GlobalAveragePool",), over_space("ReduceMean"), "ReduceMean", applies=_has_rank),
