@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
@@ -123,19 +124,64 @@ def not_equal(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return op.Not(op.Equal(a, b))
 
 
-def integer_power(op: OpBuilder, base: ir.Value, exponent: ir.Value, bits: int) -> ir.Value:
-    """The power of integers by squaring, modulo 2^32; `bits` has the exponent. Below 0 only that of 1 or -1 is not 0."""
-    x, e = op.cast(base, ir.DataType.INT32), op.cast(exponent, ir.DataType.INT32)
-    odd = op.Equal(op.Mod(op.Abs(e), 2), 1)
-    size, result = op.Max(e, 0), op.const(1, ir.DataType.INT32)
-    factor = x
-    for _ in range(bits):
-        half = op.Div(size, 2)
-        result = op.Mul(result, op.Where(op.Equal(size, op.Mul(half, 2)), op.const(1, ir.DataType.INT32), factor))
-        factor, size = op.Mul(factor, factor), half
-    below = op.Where(op.Or(op.Equal(x, 1), op.And(op.Equal(x, -1), op.Not(odd))), op.const(1, ir.DataType.INT32), 0)
-    below = op.Where(op.And(op.Equal(x, -1), odd), op.const(-1, ir.DataType.INT32), below)
-    return op.Where(op.Less(e, 0), below, result)
+def power(op: OpBuilder, base: ir.Value, exponent: ir.Value) -> ir.Value:
+    """Pow; of integers by products that wrap around, since runtimes take powers in double."""
+    return integer_power(op, base, exponent) if _is_integer(base) else op.Pow(base, exponent)
+
+
+def integer_power(op: OpBuilder, base: ir.Value, exponent: ir.Value) -> ir.Value:
+    """The power of integers of one type by squaring, which wraps around. Below 0 only that of 1 or -1 is not 0."""
+    dtype = base.dtype or ir.DataType.INT64
+    wide = ir.DataType.INT64 if dtype.bitwidth > 32 or dtype == ir.DataType.UINT32 else ir.DataType.INT32
+    x, e = op.cast(base, wide), op.cast(exponent, wide)
+    nothing = op.Add(op.Sub(x, x), op.Sub(e, e))  # of the result's shape
+    size = op.node("Max", e, op.const(0, wide))
+    states = (op.Add(nothing, 1), op.Add(nothing, x), op.Add(nothing, size))
+    known = op.constant(exponent)
+    if known is not None or dtype.bitwidth <= 16:
+        bits = dtype.bitwidth - int(dtype.is_signed())
+        for _ in range(bits if known is None else max(int(known.max(initial=0)), 0).bit_length()):
+            states = _squared(op, states)
+        result = states[0]
+    else:
+        result = _squared_while(op, states)
+    if not dtype.is_signed() or (known is not None and known.min(initial=0) >= 0):
+        return op.cast(result, dtype)
+    odd, one = op.Equal(op.Mod(op.Abs(e), 2), 1), op.const(1, wide)
+    below = op.Where(op.Or(op.Equal(x, 1), op.And(op.Equal(x, -1), op.Not(odd))), one, 0)
+    below = op.Where(op.And(op.Equal(x, -1), odd), op.const(-1, wide), below)
+    return op.cast(op.Where(op.Less(e, 0), below, result), dtype)
+
+
+_Powers = tuple[
+    ir.Value, ir.Value, ir.Value
+]  # the product so far, the factor of the next bit, what is left of the exponent
+
+
+def _squared(op: OpBuilder, states: _Powers) -> _Powers:
+    result, factor, size = states
+    half = op.Div(size, 2)
+    even = op.Equal(size, op.Mul(half, 2))
+    return op.Mul(result, op.Where(even, op.const(1, result.dtype), factor)), op.Mul(factor, factor), half
+
+
+def _squared_while(op: OpBuilder, states: _Powers) -> ir.Value:
+    """The power of exponents that are only known when the model runs, as long as one of them has bits left."""
+
+    def left(b: OpBuilder, size: ir.Value) -> ir.Value:
+        every = b.Concat(b.Reshape(size, [-1]), b.const(np.zeros(1), size.dtype), axis=0)
+        return b.Greater(b.reduce("ReduceMax", every, [0], keepdims=False), 0)
+
+    def step(b: OpBuilder) -> list[ir.Value]:
+        b.input("k", ir.DataType.INT64, [])
+        b.input("going", ir.DataType.BOOL, [])
+        before = [b.input("state", item.dtype or ir.DataType.INT64, item.shape) for item in states]
+        after = _squared(b, (before[0], before[1], before[2]))
+        return [left(b, after[2]), *after]
+
+    result: ir.Value = op.Loop(None, left(op, states[2]), *states, body=op.body(step), outputs=3)[0]
+    result.shape = states[0].shape
+    return result
 
 
 def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -168,7 +214,16 @@ def floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 def floor_quotient(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """floor(a / b), TensorFlow's //; ONNX's own integer division rounds toward zero."""
-    return _integer_floor_div(op, a, b) if _is_integer(a) else op.Floor(op.Div(a, b))
+    return _integer_floor_div(op, a, b) if _is_integer(a) else of_quotient(op, a, b, lambda x: op.Floor(x))
+
+
+def of_quotient(op: OpBuilder, a: ir.Value, b: ir.Value, rounding: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """A quotient rounded to its type and then to a whole number: runtimes keep float16 in float32 from one node to the next."""
+    if a.dtype != ir.DataType.FLOAT16:
+        return rounding(op.Div(a, b))
+    wide = ir.DataType.FLOAT
+    quotient = op.cast(op.Div(op.cast(a, wide), op.cast(b, wide)), ir.DataType.FLOAT16)
+    return op.cast(rounding(op.cast(quotient, wide)), ir.DataType.FLOAT16)
 
 
 def _integer_floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -186,10 +186,6 @@ def div(op: OpBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = No
     return arithmetic.trunc(op, quotient) if rounding_mode == "trunc" else quotient
 
 
-# Integers of which ONNX Pow takes none, and how many bits a positive one of them has.
-_NARROW_BITS = {ir.DataType.INT8: 7, ir.DataType.UINT8: 8, ir.DataType.INT16: 15}
-
-
 @aten.lower(
     "aten::pow",
     cases=[
@@ -200,6 +196,9 @@ _NARROW_BITS = {ir.DataType.INT8: 7, ir.DataType.UINT8: 8, ir.DataType.INT16: 15
         ),
         case(torch.pow, np.array([2, 3, 255], np.uint8), np.array([255, 5, 2], np.uint8)),
         case(torch.pow, np.array([2, 3, 181], np.int16), np.array([15, 3000, 2], np.int16)),
+        case(torch.pow, np.array([[3], [-7], [-1], [2]]), np.array([39, 21, 62, 0, -5, 90]), name="beyond double"),
+        case(torch.pow, np.array([100, 3, -1], np.int32), np.array([5, 31, -3], np.int32)),
+        case(lambda x: 3**x, np.array([0, 39, 40, 63])),
         case(lambda x: x**2, f32(2, 3)),
         case(lambda x: x**3, i64(2, 3)),
         case(lambda x: x**0.5, f32(2, 3, low=0.1)),
@@ -225,9 +224,7 @@ def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
             return op.Reciprocal(base)
         if y == -0.5 and by_root:
             return op.Reciprocal(op.Sqrt(base))
-    if dtype in _NARROW_BITS:
-        return op.cast(arithmetic.integer_power(op, base, to_dtype(op, y, dtype), _NARROW_BITS[dtype]), dtype)
-    return op.Pow(base, to_dtype(op, y, dtype))
+    return arithmetic.power(op, base, to_dtype(op, y, dtype))
 
 
 @aten.lower(

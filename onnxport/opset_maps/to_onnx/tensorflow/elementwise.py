@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
@@ -53,17 +54,19 @@ def relu(op: OpBuilder, features: ir.Value) -> ir.Value:
         case(lambda x, y: tf.pow(x, y), f32(2, 3, low=0.2), f32(3)),
         case(lambda x: (x**0.5, x**-0.5), f32(2, 3, low=0.2)),
         case(lambda x: x**5, i64(2, 3)),
+        case(
+            lambda x, y: tf.pow(x, y), np.array([[3], [-7], [2]]), np.array([39, 21, 62, 0, 90]), name="beyond double"
+        ),
+        case(lambda x: tf.pow(x, [5, 31, 1]), np.array([100, 3, -(2**31)], np.int32), name="wrapped"),
         case(lambda x, y: tf.pow(tf.cast(x, tf.int8), tf.cast(y, tf.int8)), i32(2, 9), i32(9, low=0, high=12)),
         case(lambda x, y: tf.pow(tf.cast(x, tf.int16), tf.cast(y, tf.int16)), i32(2, 9), i32(9, low=0, high=12)),
     ],
 )
 def pow_(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does; narrow integers by squaring."""
-    if x.dtype in (ir.DataType.INT8, ir.DataType.INT16):
-        return op.cast(arithmetic.integer_power(op, x, y, x.dtype.bitwidth - 1), x.dtype)
+    """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does; integers by squaring."""
     power = op.constant(y)
     if power is None or power.size != 1 or abs(float(power.ravel()[0])) != 0.5:
-        return op.Pow(x, y)
+        return arithmetic.power(op, x, y)
     root = op.Sqrt(x)
     root = root if power.ndim == 0 else op.Expand(root, op.const(power.shape))
     return root if float(power.ravel()[0]) > 0 else op.Reciprocal(root)
@@ -200,13 +203,20 @@ def inv(op: OpBuilder, x: ir.Value) -> ir.Value:
     cases=[
         case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), i32(2, 3), i32(3, low=1, high=4)),
         case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), f32(2, 3), f32(3, low=0.2)),
+        case(
+            lambda x, y: (tf.raw_ops.TruncateDiv(x=x, y=y), x // y),
+            np.array([1.5, 0.5, -0.5], np.float16),
+            np.array([-0.3, 0.1, 0.1], np.float16),
+            name="half",
+        ),
         case(lambda x, y: tf.raw_ops.Div(x=x, y=y), f32(2, 3), f32(3, low=0.2)),
     ],
 )
 def truncate_div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """ONNX Div, which rounds integers toward zero too; of floats only TruncateDiv is rounded."""
-    quotient = op.Div(x, y)
-    return trunc(op, quotient) if op.name == "TruncateDiv" and is_floating(x) else quotient
+    if op.name == "TruncateDiv" and is_floating(x):
+        return arithmetic.of_quotient(op, x, y, lambda quotient: trunc(op, quotient))
+    return op.Div(x, y)
 
 
 @tensorflow.lower("MulNoNan", cases=[case(lambda x, y: tf.math.multiply_no_nan(x, y), f32(2, 3), f32(2, 3))])

@@ -36,7 +36,9 @@ def _axes(op: OpBuilder, x: ir.Value, axes: ir.Value) -> list[int] | ir.Value:
 
 def _reduction_cases(name: str) -> list[Case]:
     if name == "EuclideanNorm":
-        return [case(lambda x: tf.math.reduce_euclidean_norm(x, axis=1), f32(2, 3, 4))]
+        norm = tf.math.reduce_euclidean_norm
+        cases = [case(lambda x: norm(x, axis=1), f32(2, 3, 4)), case(lambda x: norm(x, axis=[]), f32(2, 3))]
+        return [*cases, case(lambda x: (norm(x), norm(tf.cast(x * 30, tf.int8), 1)), i32(2, 3)), case(norm, f32())]
     call = getattr(tf.raw_ops, name)
     return [
         case(lambda x: call(input=x, axis=[1]), f32(2, 3, 4)),
@@ -52,7 +54,11 @@ def _register(name: str, operator: str) -> None:
         axes = _axes(op, input, axis)
         if name == "Mean" and not reductions.is_floating(input):
             return _integer_mean(op, input, axes, keep_dims)
+        if name == "EuclideanNorm" and not reductions.is_floating(input):
+            return _integer_norm(op, input, axes, keep_dims)
+        # over no axes a norm is the size of each element
         result = reductions.reduced(op, operator, input, axes, keepdims=keep_dims)
+        result = op.Abs(result) if name == "EuclideanNorm" and not axes else result
         return _or_of_nothing(op, operator, input, axes, result)
 
     lower.__doc__ = f"ONNX {operator}."
@@ -73,7 +79,22 @@ def _or_of_nothing(op: OpBuilder, operator: str, x: ir.Value, axes: list[int] | 
 def _integer_mean(op: OpBuilder, x: ir.Value, axes: list[int] | ir.Value, keep_dims: bool) -> ir.Value:
     """The sum divided by the count, rounded toward zero as TensorFlow does; of nothing 0."""
     total = reductions.reduced(op, "ReduceSum", op.cast(x, ir.DataType.INT64), axes, keepdims=keep_dims)
-    return op.cast_like(op.Div(total, op.Max(op.const(1), reductions.element_count(op, x, axes))), x)
+    count = op.Max(op.const(1), reductions.element_count(op, x, axes))
+    if x.dtype == ir.DataType.UINT64:
+        return op.Div(op.cast_like(total, x), op.cast_like(count, x))
+    return op.cast_like(op.Div(total, count), x)
+
+
+def _integer_norm(op: OpBuilder, x: ir.Value, axes: list[int] | ir.Value, keep_dims: bool) -> ir.Value:
+    """The root of the sum of squares, which wraps around in the operand's type; of a negative one what a cast of NaN is."""
+    wide = op.cast(x, ir.DataType.INT64)
+    total = reductions.reduced(op, "ReduceSum", op.Mul(wide, wide), axes, keepdims=keep_dims)
+    total = op.cast_like(total, x)
+    root = op.cast_like(op.Floor(op.Sqrt(op.cast(total, ir.DataType.DOUBLE))), x)
+    if x.dtype is None or not x.dtype.is_signed():
+        return root
+    least = np.iinfo(x.dtype.numpy()).min if x.dtype.bitwidth >= 32 else 0
+    return op.Where(op.Less(total, 0), op.const(least, x.dtype), root)
 
 
 for _name, _operator in _REDUCTIONS.items():

@@ -129,7 +129,13 @@ _BINARY: tuple[tuple[str, _Pairs, Callable[[tf.Tensor, tf.Tensor], tf.Tensor], f
         0.5,
         "exp(y log x).",
     ),
-    ("RealDiv", lambda op, x, y: division(op, parts_of(op, x), parts_of(op, y)), tf.divide, 0.5, "Smith's quotient."),
+    (
+        "RealDiv Div",
+        lambda op, x, y: division(op, parts_of(op, x), parts_of(op, y)),
+        tf.divide,
+        0.5,
+        "Smith's quotient.",
+    ),
 )
 
 

@@ -25,7 +25,7 @@ def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     exponent = op.constant(y)
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
         return op.Mul(x, x)
-    return op.Pow(x, y)
+    return arithmetic.power(op, x, y)
 
 
 def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
