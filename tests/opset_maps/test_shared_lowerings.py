@@ -30,6 +30,7 @@ ALONE = {
         windows: average_pool global_max_pool max_pool max_pool_with_places -- ceil_mode and counted padding
     """,
     "tensorflow": """
+        arithmetic: of_quotient -- PyTorch's quotients of float16 are cut before they are rounded
         arithmetic: trunc_mod -- fmod is a row of the elementwise table
         characters: Bytes bytes_of bytes_of_codes characters codes digits of_codes sizes -- PyTorch has no strings
         bits: bitcast next_double -- PyTorch's view has an entry of its own, and nextafter in float32
