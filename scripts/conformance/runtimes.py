@@ -75,7 +75,7 @@ def pytorch() -> Iterator[Exported]:
     from tests.pytorch.test_entries import CASES
 
     def tensors(inputs: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(torch.from_numpy(item.copy()) if isinstance(item, np.ndarray) else item for item in inputs)
+        return tuple(torch.tensor(item) if isinstance(item, np.ndarray) else item for item in inputs)
 
     def array(leaf: Any) -> Any:
         """A tensor or number as the file gives it: a complex tensor as pairs."""
@@ -245,9 +245,25 @@ def _run(path: Path, feeds: dict[str, Any], expected: list[Any] | None) -> tuple
     except Exception as error:
         return "not loaded", _line(error)
     try:
-        return _compared(session.run(None, feeds), expected)
+        return _compared(_results(session, feeds), expected)
     except Exception as error:
         return "error", _line(error)
+
+
+def _results(session: Any, feeds: dict[str, Any]) -> list[Any]:
+    """What a session gives; it takes no arrays of bfloat16, for which NumPy has no type, but values of its own."""
+    import onnxruntime
+
+    if all(getattr(item, "dtype", None) != "bfloat16" for item in feeds.values()):
+        return list(session.run(None, feeds))
+    value, narrow = onnxruntime.OrtValue, 16  # the number of bfloat16 in ONNX
+    own = {
+        name: value.ortvalue_from_numpy_with_onnx_type(item.view("uint16"), narrow)
+        if item.dtype == "bfloat16"
+        else value.ortvalue_from_numpy(item)
+        for name, item in feeds.items()
+    }
+    return [item.numpy() for item in session.run_with_ort_values(None, own)]
 
 
 def _compared(found: Sequence[Any], expected: list[Any] | None) -> tuple[str, str]:
@@ -272,7 +288,8 @@ def _compared(found: Sequence[Any], expected: list[Any] | None) -> tuple[str, st
 
 
 _CHILD = """
-import sys, pickle, numpy, onnxruntime
+import sys, pickle, numpy, ml_dtypes, onnxruntime
+from scripts.conformance.runtimes import _results
 while True:
     line = sys.stdin.readline()
     if not line: break
@@ -284,7 +301,7 @@ while True:
         result = ("not loaded", str(error))
     else:
         try:
-            result = ("ran", session.run(None, pickle.load(open(feeds, "rb"))))
+            result = ("ran", _results(session, pickle.load(open(feeds, "rb"))))
         except Exception as error:
             result = ("error", str(error))
     pickle.dump(result, open(out, "wb"))
@@ -304,7 +321,7 @@ def _in_oldest(path: Path, feeds: dict[str, Any], expected: list[Any] | None, ol
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(oldest)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(oldest), *sys.path))},
         )
     assert child.stdin is not None
     assert child.stdout is not None

@@ -150,43 +150,9 @@ def _is_small_matrix(node: ir.Node) -> bool:
     return size is not None and 0 < size <= _LARGEST_MATRIX
 
 
-def _is_transposed(value: ir.Value | None) -> bool:
-    """Whether a value is a transposition, or one behind a cast, with which onnxruntime merges a product."""
-    node = None if value is None else value.producer()
-    while node is not None and not node.domain and node.op_type in ("Cast", "Identity"):
-        node = operand(node, 0).producer()
-    return node is not None and not node.domain and node.op_type == "Transpose"
-
-
-def unmerged_product(op: OpBuilder, node: ir.Node) -> ir.Value:
-    """MatMul whose transposed operands pass through a Sum of one, which no version merges or removes."""
-    operands = [operand(node, index) for index in range(2)]
-    return op.MatMul(*(op.Sum(value) if _is_transposed(value) else value for value in operands))
-
-
-def _sums_nothing(node: ir.Node) -> bool:
-    """Whether operands to be merged have no elements along the axis that is summed."""
-    return any(map(_is_transposed, node.inputs)) and (dims(node.inputs[0]) or [None])[-1] == 0
-
-
 _row = partial(Defect, dtypes=_DOUBLE)
 
 DOUBLE = (
-    _row(
-        ("MatMul",),
-        unmerged_product,
-        "MatMul of a Sum of the transposed operand alone",
-        reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
-        applies=lambda node: any(map(_is_transposed, node.inputs)),
-        opsets=range(13, 25),
-    ),
-    Defect(
-        ("MatMul",),
-        unmerged_product,
-        "MatMul of a Sum of the transposed operand alone",
-        reason="onnxruntime's merged product gives what stands in memory where there is nothing to sum",
-        applies=_sums_nothing,
-    ),
     _row(("Softplus",), softplus, "max(x, 0) + log1p(exp(-|x|))"),
     _row(("Softsign",), softsign, "x / (1 + |x|)"),
     _row(("Elu",), elu, "alpha expm1(x) below 0"),

@@ -17,14 +17,24 @@ from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
 from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.pools import POOLS
-from onnxport.graph.runtimes.products import SettleProductsPass
+from onnxport.graph.runtimes.products import PRODUCTS, SettleProductsPass
 from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
 from onnxport.graph.runtimes.scatter import SCATTERS
 from onnxport.graph.runtimes.strings import STRINGS
 from onnxport.graph.runtimes.whole_numbers import WHOLE_NUMBERS
 from onnxport.graph.runtimes.windows import WINDOWS
 
-DEFECTS: tuple[Defect, ...] = (*OTHERS, *WHOLE_NUMBERS, *SCATTERS, *STRINGS, *DOUBLE, *WINDOWS, *POOLS, *CASTS)
+DEFECTS: tuple[Defect, ...] = (
+    *OTHERS,
+    *WHOLE_NUMBERS,
+    *SCATTERS,
+    *STRINGS,
+    *PRODUCTS,
+    *DOUBLE,
+    *WINDOWS,
+    *POOLS,
+    *CASTS,
+)
 
 
 def _by_operator() -> dict[tuple[str, str], list[Defect]]:

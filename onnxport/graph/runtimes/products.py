@@ -6,11 +6,17 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.runtimes.defect import Defect, dims, operand
 
 _HALF = ir.DataType.FLOAT16
 # What no transposition is moved through.
 _BARRIERS = frozenset({"MatMul", "Gemm", "Conv", "Reshape", "Flatten", "Gather", "GatherND", "If", "Loop", "Scan"})
+_MOVED_PAST = 32  # operators that are looked at above an operand
+_ELEMENT_BY_ELEMENT = frozenset(
+    "Abs Add Cast Clip Div Exp Identity Max Min Mul Neg Pow Reciprocal Sqrt Sub Where".split()
+)
 
 
 class SettleProductsPass(InPlacePass):
@@ -85,3 +91,70 @@ def _node(
     place = f"{op_type}/axis.{axis}"
     axes = main.initializers[place] if place in main.initializers else add_weight(main, place, np.array([axis]))
     return node_from(node, op_type, [value, axes], name=f"{node.name}/{op_type}.{index}", type=value.type, shape=shape)
+
+
+def _is_transposed(value: ir.Value | None) -> bool:
+    """Whether a value is a transposition, or what elements of one become, behind which onnxruntime moves it."""
+    values, seen = [value], 0
+    while values and seen < _MOVED_PAST:
+        seen += 1
+        current = values.pop()
+        node = None if current is None else current.producer()
+        if node is None or node.domain:
+            continue
+        if node.op_type == "Transpose":
+            return True
+        if node.op_type in _ELEMENT_BY_ELEMENT:
+            values.extend(node.inputs)
+    return False
+
+
+def unmerged_product(op: OpBuilder, node: ir.Node) -> ir.Value:
+    """MatMul whose transposed operands pass through a Sum of one, which no version merges or removes."""
+    operands = [operand(node, index) for index in range(2)]
+    return op.MatMul(*(op.Sum(value) if _is_transposed(value) else value for value in operands))
+
+
+def _sums_nothing(node: ir.Node) -> bool:
+    """Whether operands to be merged have no elements along the axis that is summed."""
+    return any(map(_is_transposed, node.inputs)) and (dims(node.inputs[0]) or [None])[-1] == 0
+
+
+def sum_of_products(op: OpBuilder, node: ir.Node) -> ir.Value:
+    """Add as Sum, which onnxruntime merges with no product."""
+    return op.Sum(operand(node, 0), operand(node, 1))
+
+
+def _adds_turned_products(node: ir.Node) -> bool:
+    products = [operand(node, index).producer() for index in range(2)]
+    both = all(item is not None and not item.domain and item.op_type == "MatMul" for item in products)
+    return both and any(_is_transposed(value) for item in products if item is not None for value in item.inputs)
+
+
+PRODUCTS = (
+    Defect(
+        ("MatMul",),
+        unmerged_product,
+        "MatMul of a Sum of the transposed operand alone",
+        reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
+        dtypes=frozenset({ir.DataType.DOUBLE}),
+        applies=lambda node: any(map(_is_transposed, node.inputs)),
+        opsets=range(13, 25),
+    ),
+    Defect(
+        ("MatMul",),
+        unmerged_product,
+        "MatMul of a Sum of the transposed operand alone",
+        reason="onnxruntime's merged product gives what stands in memory where there is nothing to sum",
+        applies=_sums_nothing,
+    ),
+    Defect(
+        ("Add",),
+        sum_of_products,
+        "Sum",
+        reason="onnxruntime before 1.25 merges them into a Gemm of transposed operands whose bias it does not turn",
+        dtypes=frozenset({ir.DataType.FLOAT}),
+        applies=_adds_turned_products,
+        opsets=range(13, 20),
+    ),
+)

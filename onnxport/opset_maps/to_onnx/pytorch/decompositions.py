@@ -110,7 +110,7 @@ def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tupl
 
 def _whitened(x: torch.Tensor) -> torch.Tensor:
     values, vectors = torch.linalg.eigh(x.mT @ x)
-    return x @ (vectors * (values + 1).rsqrt()) @ vectors.mT
+    return x @ (vectors * (values + 1).rsqrt().unsqueeze(-2)) @ vectors.mT
 
 
 def _rebuilt(x: torch.Tensor, *, full: bool = False) -> torch.Tensor:

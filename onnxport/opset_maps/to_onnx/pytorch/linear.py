@@ -106,7 +106,7 @@ def baddbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float
     "aten::addbmm",
     cases=[
         case(lambda c, a, b: torch.addbmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(2, 3, 4), f32(2, 4, 5)),
-        case(torch.addbmm, _BYTES[0], _BYTES, _BYTES),
+        case(torch.addbmm, _BYTES[0], _BYTES, _BYTES, min_opset=14),
     ],
 )
 def addbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
