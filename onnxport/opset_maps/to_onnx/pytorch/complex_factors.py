@@ -62,7 +62,10 @@ def _permutation(op: OpBuilder, order: ir.Value, like: ir.Value) -> ir.Value:
 @aten.lower(
     "aten::linalg_det aten::det aten::_linalg_det",
     accepts_complex=True,
-    cases=[complex_case(torch.linalg.det, (3, 4, 4), dynamic=True), complex_case(lambda z: torch.det(z[:, :0, :0]), (2, 3, 3))],
+    cases=[
+        complex_case(torch.linalg.det, (3, 4, 4), dynamic=True),
+        complex_case(lambda z: torch.det(z[:, :0, :0]), (2, 3, 3)),
+    ],
 )
 def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     """The product of U's diagonal."""
