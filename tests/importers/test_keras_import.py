@@ -13,6 +13,7 @@ keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 import onnx_ir as ir  # noqa: E402
+import tensorflow as tf  # noqa: E402
 from onnx import numpy_helper, parser  # noqa: E402
 
 import onnxport  # noqa: E402
@@ -98,15 +99,28 @@ def test_a_model_comes_back_as_real_layers_with_its_numbers(make, shape, wanted,
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_saved_model_loads_in_a_fresh_process(tmp_path):
-    model, _ = built("g (float[N,3] x, float[N,3] y) => (float[N,3] z) { a = Atan(x)\n z = Add(a, y) }")
+@pytest.mark.parametrize(
+    "text, beforehand, call",
+    [
+        ("a = Atan(x)\n z = Add(a, y)", "sys.modules['onnxport'] = None", "m([x, x])"),
+        (
+            "a = Atan(x)\n b = CumSum(y, i)\n z = Add(a, b)",
+            "import onnxport.opset_maps.from_onnx.keras.primitives",
+            "m(x, x)",
+        ),
+    ],
+)
+def test_a_saved_model_loads_in_a_fresh_process(text, beforehand, call, tmp_path):
+    """Without onnxport, where layers and operations of Keras say all."""
+    model, _ = built(f"g (float[N,3] x, float[N,3] y) => (float[N,3] z) <int64 i = {{1}}> {{ {text} }}")
     model.save(tmp_path / "m.keras")
+    wanted = "np.cumsum(x, 1)" if "CumSum" in text else "x"
     code = (
         "import sys, numpy as np, keras\n"
-        "import onnxport.opset_maps.from_onnx.keras.primitives\n"
+        f"{beforehand}\n"
         "m = keras.saving.load_model(sys.argv[1])\n"
         "x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)\n"
-        "np.testing.assert_allclose(m(x, x), np.arctan(x) + x, rtol=1e-6)\n"
+        f"np.testing.assert_allclose({call}, np.arctan(x) + {wanted}, rtol=1e-5)\n"
     )
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
@@ -197,6 +211,35 @@ def test_a_layer_normalization_is_one_layer():
     assert kinds(model) == ["InputLayer", "LayerNormalization"]
     x = rng.normal(size=(3, 4, 5)).astype(np.float32)
     np.testing.assert_allclose(model(x), onnxport.convert(proto)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 4, 4), (1, 4, 1)), ((3, 4, 1), (4,)), ((2, 4), (1, 1, 4)), ((1, 4, 1), (4, 4)), ((1, 4), (4, 1))]
+)
+def test_a_sum_broadcasts_as_in_onnx(shapes):
+    """Keras' own takes what looks like a bias for one of another axis."""
+    for batch in (False, True):
+        a, b = (
+            ", ".join("N" if batch and i == 0 and len(shape) == 3 else str(n) for i, n in enumerate(shape))
+            for shape in shapes
+        )
+        model, _ = built(f"g (float[{a}] x, float[{b}] y) => (float[] z) {{ z = Add(x, y) }}")
+        x, y = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes)
+        np.testing.assert_array_equal(model(x, y), x + y)
+
+
+def test_a_model_is_served_whatever_its_names_are(tmp_path):
+    weight = ("onnx::MatMul_7", np.float32([[2.0, 1.0], [0.0, 3.0]]))
+    model, _ = built('g (float[N,2] x) => (float[N,2] z) { y = Sin(x)\n z = MatMul(y, "onnx::MatMul_7") }', [weight])
+    other, _ = built(
+        'g (float[N,2] "lambda", float[N,2] "a:b") => (float[N,2] z) { y = Add("lambda", "a:b")\n z = CumSum(y, i) }',
+        [("i", np.int64(1))],
+    )
+    x = np.float32([[0.5, 1.0]])
+    for served, given, wanted in ((model, x, np.sin(x) @ weight[1]), (other, [x, x], np.cumsum(2 * x, 1))):
+        served.export(tmp_path / "served", verbose=False)
+        loaded = tf.saved_model.load(tmp_path / "served")
+        np.testing.assert_allclose(loaded.serve(keras.tree.map_structure(tf.constant, given)), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,12 @@ def build(model: ir.Model) -> OnnxModel:
         raise UnsupportedOperator("a graph without outputs makes no Keras model")
     outputs = []
     for result, value in zip(walk.run(inputs), walk.outputs, strict=True):
-        if not xp.is_tensor(result):
-            raise UnsupportedOperator(f"output {value.name!r} is no tensor, and Keras models give tensors")
-        outputs.append(_declared(xp, result, value))
+        if isinstance(result, dict) and result and all(map(xp.is_tensor, result.values())):
+            outputs.append({key: xp.as_symbolic(item) for key, item in result.items()})
+        elif xp.is_tensor(result):
+            outputs.append(_declared(xp, result, value))
+        else:
+            raise UnsupportedOperator(f"output {value.name!r} is no tensor or map of tensors, which Keras models give")
     finals = [
         xp.record("identity", item) if any(other is item for other in [*inputs, *outputs[:i]]) else item
         for i, item in enumerate(outputs)
@@ -69,7 +72,7 @@ def _input(xp: KerasNamespace, value: ir.Value) -> Any:
     if value.shape is None:
         raise UnsupportedOperator(f"input {value.name!r} has no rank, which a Keras model has to know")
     shape = tuple(n if isinstance(n, int) else None for n in value.shape)
-    return keras.Input(batch_shape=shape, dtype=carrier(value.type.dtype), name=xp.layer_name(value.name or "input"))
+    return keras.Input(batch_shape=shape, dtype=carrier(value.type.dtype), name=xp.input_name(value.name or "input"))
 
 
 def _declared(xp: KerasNamespace, output: object, value: ir.Value) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,8 @@ class OnnxModule(tf.Module):
     def signature(self) -> Any:
         """The model as a function of keyword tensors (`argument_names`) that gives a dict, named as in the graph.
 
+        A map or sequence is a tensor for each part: ``probabilities.setosa``, ``parts.0``.
+
         Raises:
             UnsupportedOperator: values of its inputs decide what the graph does, which one traced function can't follow.
         """
@@ -136,10 +138,23 @@ class OnnxModule(tf.Module):
         def serving(**inputs: tf.Tensor) -> dict[str, Any]:
             result = self._call(*(inputs[name] for name in keys))
             outputs = result if isinstance(result, tuple) else (result,)
-            return dict(zip(self.output_names, outputs, strict=True))
+            return {
+                name: item
+                for output, parts in zip(self.output_names, outputs, strict=True)
+                for name, item in _leaves(output, parts)
+            }
 
         specs = dict(zip(keys, self._specs, strict=True))
         return tf.function(serving, autograph=False).get_concrete_function(**specs)
+
+
+def _leaves(name: str, item: object) -> Iterator[tuple[str, Any]]:
+    """The tensors of an output, each with its name."""
+    if isinstance(item, (dict, list, tuple)):
+        for key, part in item.items() if isinstance(item, dict) else enumerate(item):
+            yield from _leaves(f"{name}.{key}", part)
+    else:
+        yield name, item
 
 
 def build(model: ir.Model) -> OnnxModule:

@@ -16,9 +16,6 @@ from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, Ints, all_known
 
-# Keras' Concatenate takes no strings and casts complex numbers.
-_NOT_JOINED = ("string", "complex64", "complex128")
-
 
 def _or_layer(name: str, recognise: Callable[..., Any]) -> Callable[..., Any]:
     """A primitive that becomes Keras' own layer where `recognise` gives one."""
@@ -107,7 +104,8 @@ class KerasArrays(KerasControlFamily):
     max_pool_last = _or_layer("max_pool_last", recognised.max_pooling)
 
     def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
-        if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype not in _NOT_JOINED for x in xs):
+        # Keras' layer says that all it joins is of its own type.
+        if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype in recognised.FLOATS for x in xs):
             place = -1 if axis == self.ndim(xs[0]) - 1 else axis
             name, policy = self.layer_name("concatenate"), recognised.policy(xs[0])
             return self.apply(keras.layers.Concatenate(place, name=name, dtype=policy), *xs, listed=True)

@@ -6,7 +6,11 @@ it by that name while loading.
 
 from __future__ import annotations
 
+import keyword
+import os
+import re
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, cast
 
 import keras
@@ -83,6 +87,16 @@ def plain_name(name: str) -> str:
     return text.replace("/", ".").strip(".")
 
 
+def scope_name(name: str) -> str:
+    """A name that TensorFlow takes as a scope too, where a served model's operators stand.
+
+    >>> scope_name("/encoder/onnx::MatMul_7")
+    'encoder.onnx__MatMul_7'
+    """
+    text = re.sub(r"[^A-Za-z0-9_.>-]", "_", plain_name(name))
+    return re.sub(r"^[^A-Za-z0-9]+", "", text)
+
+
 @keras.saving.register_keras_serializable(package=PACKAGE)
 class Primitive(keras.layers.Layer):
     """One primitive of the array namespace.
@@ -137,7 +151,7 @@ class Weight(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.shape, self.element_type, self.weight_name = tuple(shape), element_type, weight_name
         self.value = self.add_weight(
-            name=plain_name(weight_name) or "value",
+            name=scope_name(weight_name) or "value",
             shape=self.shape,
             dtype=element_type,
             initializer="zeros",
@@ -286,6 +300,64 @@ class OnnxModel(keras.Model):
         args = (list(inputs),) if several else inputs
         result = super().__call__(*args, **kwargs)
         return tuple(result) if isinstance(result, list) else result
+
+    def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Writes a file: a functional model of Keras' own, which loads without onnxport, where every layer is Keras' own."""
+        if not is_keras_own(self):
+            super().save(filepath, *args, **kwargs)
+            return
+        plain = keras.Model(self._inputs_struct, self._outputs_struct, name=self.name)
+        plain.trainable = self.trainable
+        if self.compiled:
+            plain.compile_from_config(self.get_compile_config())
+            plain.optimizer = self.optimizer
+        plain.save(filepath, *args, **kwargs)
+
+    def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Writes what serves the model: its arguments have the names of the inputs where Python takes them, maps are columns."""
+        if any(isinstance(item, dict) for item in _listed(self._outputs_struct)):
+            flat = OnnxModel(self._inputs_struct, keras.tree.flatten(self._outputs_struct), name=self.name)
+            flat.export(filepath, *args, **kwargs)
+            return
+        if (
+            not args
+            and kwargs.get("format", "tf_saved_model") == "tf_saved_model"
+            and not kwargs.get("input_signature")
+        ):
+            names = argument_names([item.name for item in self.inputs])
+            specs = [
+                keras.layers.InputSpec(dtype=item.dtype, shape=item.shape, name=name)
+                for item, name in zip(self.inputs, names, strict=True)
+            ]
+            kwargs["input_signature"] = [specs if len(specs) > 1 else specs[0]]
+        super().export(filepath, *args, **kwargs)
+
+
+def _listed(struct: object) -> list[Any]:
+    return list(struct) if isinstance(struct, (list, tuple)) else [struct]
+
+
+def is_keras_own(model: keras.Model) -> bool:
+    """Whether all operations of a functional model are classes of Keras."""
+    return all(type(item).__module__.partition(".")[0] == "keras" for item in model.operations)
+
+
+def argument_names(names: Sequence[str]) -> list[str]:
+    """Names as arguments of a served function: letters, digits and underscores, each once.
+
+    >>> argument_names(["x", "lambda", "a.b", "a:b", "self"])
+    ['x', 'lambda_', 'a_b', 'a_b_1', 'self_']
+    """
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        text = text if text[:1].isalpha() else f"input_{text}"
+        text = f"{text}_" if keyword.iskeyword(text) or text in ("self", "cls", "name") else text
+        number = next(i for i in count() if (f"{text}_{i}" if i else text).lower() not in taken)
+        result.append(f"{text}_{number}" if number else text)
+        taken.add(result[-1].lower())
+    return result
 
 
 def _in_held_type(item: object) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard
 
@@ -13,7 +13,8 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_constant
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
-from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
+from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
+from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name, scope_name
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Array,
@@ -125,7 +126,11 @@ class KerasTensorFamily(Namespace):
 
     def layer_name(self, name: str) -> str:
         """A layer name that Keras accepts and no other layer of the model has."""
-        return self.names.unique(plain_name(name) or "layer")
+        return self.names.unique(scope_name(name) or "layer")
+
+    def input_name(self, name: str) -> str:
+        """The name of an input, which stays as it is but for what Keras does not accept."""
+        return self.names.unique(plain_name(name) or "input")
 
     def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
         """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order."""
@@ -160,6 +165,8 @@ class KerasTensorFamily(Namespace):
 
         if not any(symbolic(item) for item in _leaves((args, kwargs))):
             return getattr(self.eager, name)(*args, **kwargs)
+        if (plain := self._said(name, args, kwargs)) is not None:
+            return plain
         args, kwargs = replaced((args, kwargs), lambda item: symbolic(item) or self.eager.is_tensor(item), slot)
         layer = Primitive(name, encode(args), encode(kwargs), name=self.layer_name(name))
         try:
@@ -177,6 +184,36 @@ class KerasTensorFamily(Namespace):
             if isinstance(error, TypeError):
                 raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
+
+    def _said(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A primitive in Keras' own operations, recorded in order; None where they don't have it."""
+        operands: list[Any] = []
+
+        def operand(item: object) -> Any:
+            if isinstance(item, (keras.KerasTensor, Parameter)):
+                operands.append(self.as_symbolic(item))
+                return operands[-1]
+            array = self._content(item)
+            if array.nbytes > _DESCRIBED_BYTES and array.dtype != object:
+                operands.append(self._stored_constant(item, array))
+                return operands[-1]
+            return array
+
+        if name not in OPERATIONS:
+            return None
+        wanted = (keras.KerasTensor, Parameter)
+        args, kwargs = replaced(
+            (args, kwargs), lambda item: isinstance(item, wanted) or self.eager.is_tensor(item), operand
+        )
+        result = OPERATIONS[name](*args, **kwargs)
+        if result is None:
+            return None
+        for tensor in _computed(result, operands):
+            operation = tensor._keras_history.operation
+            operation.name = self.layer_name(type(operation).__name__.lower())
+            self._order[id(tensor)] = len(self._made)
+            self._made.append(tensor)
+        return result
 
     def _content(self, item: object) -> Array:
         """An eager tensor's content."""
@@ -299,6 +336,25 @@ class KerasTensorFamily(Namespace):
 
     def random(self, law: Law, *args: object) -> KerasValue:
         return self.record(law, self.anchor, *args)
+
+
+def _computed(result: object, operands: Sequence[Any]) -> list[Any]:
+    """The tensors between operands and a result, each behind what it is computed of."""
+    done = {id(item) for item in operands}
+    order: list[Any] = []
+
+    def visit(tensor: Any) -> None:
+        if id(tensor) in done:
+            return
+        done.add(id(tensor))
+        operation, index, _ = tensor._keras_history
+        for item in operation._inbound_nodes[index].input_tensors:
+            visit(item)
+        order.append(tensor)
+
+    for item in keras.tree.flatten(result):
+        visit(item)
+    return order
 
 
 def _leaves(item: object) -> Iterable[Any]:

@@ -123,7 +123,8 @@ def _activated(xp: Namespace, x: Tensor, form: FusedActivation) -> Tensor:
     kind = form.get("activation", "")
     numbers = tuple(form.get("activation_params") or ())
     if not numbers:
-        numbers = (form.get("activation_alpha", 0.01 if kind == "LeakyRelu" else 0.2), form.get("activation_beta", 0.5))
+        alpha = {"LeakyRelu": 0.01, "HardSigmoid": 0.2}.get(kind, 1.0)
+        numbers = (form.get("activation_alpha", alpha), form.get("activation_beta", 0.5))
     match kind:
         case "":
             return x
@@ -139,6 +140,14 @@ def _activated(xp: Namespace, x: Tensor, form: FusedActivation) -> Tensor:
             return xp.clip(x, numbers[0], numbers[1])
         case "HardSigmoid":
             return elementwise.hard_sigmoid(xp, x, alpha=numbers[0], beta=numbers[1])
+        case "Softplus":
+            return xp.softplus(x)
+        case "Softsign":
+            return xp.divide(x, xp.add(xp.abs(x), 1.0))
+        case "Elu":
+            return elementwise.elu(xp, x, alpha=numbers[0])
+        case "ThresholdedRelu":
+            return elementwise.thresholded_relu(xp, x, alpha=numbers[0])
     raise UnsupportedOperator(f"activation {kind!r}")
 
 
@@ -190,6 +199,10 @@ def _multiplied(attributes: str, *weight: int) -> Case:
     "FusedGemm",
     _multiplied('activation = "Relu", alpha = 0.5, transB = 1', 5, 4),
     _multiplied('activation = "LeakyRelu", activation_alpha = 0.3', 4, 5),
+    _multiplied('activation = "Softplus"', 4, 5),
+    _multiplied('activation = "Softsign"', 4, 5),
+    _multiplied('activation = "Elu", activation_alpha = 0.7', 4, 5),
+    _multiplied('activation = "ThresholdedRelu", activation_alpha = 0.3', 4, 5),
 )
 def fused_gemm(
     xp: Namespace, a: Tensor, b: Tensor, c: Tensor | None = None, **form: Unpack[FusedGemmAttributes]
