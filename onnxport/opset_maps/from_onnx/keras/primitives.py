@@ -94,6 +94,8 @@ def scope_name(name: str) -> str:
     'encoder.onnx__MatMul_7'
     """
     text = re.sub(r"[^A-Za-z0-9_.>-]", "_", plain_name(name))
+    if keras.backend.backend() == "torch":  # whose parameters' names have no dots
+        text = text.replace(".", "_")
     return re.sub(r"^[^A-Za-z0-9]+", "", text)
 
 
