@@ -219,7 +219,8 @@ def _take(x: Any, indices: Any, axis: int) -> Any:
 
 
 def _expand(x: Any, shape: Sequence[Int]) -> Any:
-    if not _moving(x) or not all_known(shape) or None in x.shape:
+    # On PyTorch Keras takes a size that is known only when the model runs for 1.
+    if keras.backend.backend() == "torch" or not _moving(x) or not all_known(shape) or None in x.shape:
         return None
     return keras.ops.broadcast_to(x, np.broadcast_shapes(tuple(x.shape), tuple(int(n) for n in shape)))
 
