@@ -104,7 +104,7 @@ class KerasArrays(KerasControlFamily):
     max_pool_last = _or_layer("max_pool_last", recognised.max_pooling)
 
     def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
-        # Keras' layer says that all it joins is of its own type.
+        # Keras' layer declares its own type for all that it joins.
         if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype in recognised.FLOATS for x in xs):
             place = -1 if axis == self.ndim(xs[0]) - 1 else axis
             name, policy = self.layer_name("concatenate"), recognised.policy(xs[0])

@@ -165,7 +165,7 @@ class KerasTensorFamily(Namespace):
 
         if not any(symbolic(item) for item in _leaves((args, kwargs))):
             return getattr(self.eager, name)(*args, **kwargs)
-        if (plain := self._said(name, args, kwargs)) is not None:
+        if (plain := self._as_operation(name, args, kwargs)) is not None:
             return plain
         args, kwargs = replaced((args, kwargs), lambda item: symbolic(item) or self.eager.is_tensor(item), slot)
         layer = Primitive(name, encode(args), encode(kwargs), name=self.layer_name(name))
@@ -185,7 +185,7 @@ class KerasTensorFamily(Namespace):
                 raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
 
-    def _said(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _as_operation(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A primitive in Keras' own operations, recorded in order; None where they don't have it."""
         operands: list[Any] = []
 
