@@ -46,6 +46,7 @@ class Request:
     runtime: Runtime = "onnxruntime"
     task: str | None = None
     dtype: str | None = None
+    keep_io_types: bool | None = None
     weights: str | os.PathLike[str] | None = None
     functions: str | Sequence[type | str] | None = None
     strategy: Strategy | None = None
@@ -72,6 +73,10 @@ class Request:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         if self.dtype is not None and self.dtype not in DTYPES:
             raise InvalidInputError(f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}")
+        if self.keep_io_types and self.dtype is None:
+            raise InvalidInputError(
+                "keep_io_types= means nothing without dtype=: the types of inputs and outputs stay as they are"
+            )
         _check_functions(self.functions)
         if self.examples and self.dynamic_shapes is not None:
             raise InvalidInputError(

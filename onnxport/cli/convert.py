@@ -49,8 +49,9 @@ class Order(ProofOptions):
         Option(help="What a model in a Hugging Face folder is for: text-generation-with-past, fill-mask ..."),
     ] = None
     dtype: Annotated[
-        str | None, Option(help="Type of a Hugging Face folder's weights: float32, float16 or bfloat16.")
+        str | None, Option(help="float16 or bfloat16: compute in it what is safe there. Of a folder the weights' type.")
     ] = None
+    keep_io_types: Annotated[bool, Option("--keep-io-types", help="Take and give float32 beside --dtype.")] = False
     functions: Annotated[
         Words, Option(help="Classes of PyTorch modules whose calls stay functions, or auto for blocks that repeat.")
     ] = None

@@ -16,6 +16,7 @@ _HERE = {
     "--rename-outputs": "--output-names",
     "--outputs": "--output-names",
     "--debug": "--verbose",
+    "--fp16": "--dtype=float16",
 }
 # Options that ask for what happens anyway.
 _NEEDLESS = ("--large-model", "--continue-on-error", "--use-graph-names")

@@ -33,6 +33,9 @@ from onnxport.validation.values import leaves_of
 # Of ONNX models alone.
 edit = Lazy("onnxport.converters.to_onnx.onnx:edit")
 with_functions = Lazy("onnxport.converters.to_onnx.functions:with_functions")
+# Of float32 models that become smaller.
+lowered = Lazy("onnxport.converters.to_onnx.precision:lowered")
+prove_lowered = Lazy("onnxport.converters.precision_proof:prove_lowered")
 check_edit = Lazy("onnxport.converters.to_onnx.onnx_edit_checks:check")
 
 
@@ -62,6 +65,7 @@ def convert(
     atol: float | None = None,
     task: str | None = None,
     dtype: str | None = None,
+    keep_io_types: bool = False,
     weights: str | os.PathLike[str] | None = None,
     functions: str | Sequence[type | str] | None = None,
     strategy: Strategy | None = None,
@@ -103,8 +107,9 @@ def convert(
         atol: absolute tolerance instead of the derived budget.
         task: what a model in a Hugging Face folder is for: ``"text-generation-with-past"``, ``"fill-mask"``; by default that of
             its class.
-        dtype: type of the floating-point weights of a Hugging Face folder: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by
-            default the folder's own.
+        dtype: ``"float16"`` or ``"bfloat16"`` computes in it what is safe there; of a Hugging Face folder the weights'
+            type, ``"float32"`` too. By default what the model has.
+        keep_io_types: with `dtype` the model takes and gives float32 all the same.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
         functions: classes of PyTorch modules, or their names, each of whose calls stays a function of the ONNX model, equal
             ones sharing one; ``"auto"`` keeps the blocks that repeat.
@@ -146,6 +151,7 @@ def convert(
         "methods": methods,
         "task": task,
         "dtype": dtype,
+        "keep_io_types": keep_io_types or None,
         "weights": weights,
         "functions": functions,
         "strategy": strategy,
@@ -181,6 +187,10 @@ def convert(
                     hub = _exported(live, source, request)
                 if optimize == "inference":
                     bake(hub.model)
+                lower = None
+                if dtype is not None and source.hub_folder is None:
+                    lower = lowered(hub, request, typed=source_model is None)
+                    hub = lower.result
                 if functions is not None and source.hub_folder is None:
                     hub = with_functions(hub, functions)
                 result = hub if target.is_hub else _rebuilt(hub, target)
@@ -188,7 +198,10 @@ def convert(
             with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):
                 if source.is_hub:
                     check_edit(edited)
-                _prove(source, live, hub, result, request, Tolerance(rtol, atol), file_name(model))
+                wide = hub if lower is None else lower.wide
+                _prove(source, live, wide, wide if lower else result, request, Tolerance(rtol, atol), file_name(model))
+                if lower is not None:
+                    hub.report = prove_lowered(replace(lower, result=hub), live, source, request, Tolerance(rtol, atol))
     if output is not None:
         stage(f"writing {file_name(output)}")
         save(result, target.name, output)

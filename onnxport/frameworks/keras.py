@@ -46,7 +46,14 @@ def input_shapes(model: Any, tensors: Sequence[Any]) -> list[tuple[int | None, .
 FRAMEWORK = Framework(
     name="keras",
     title="Keras",
-    kinds=(SourceKind("a Keras model", TENSOR_OPTIONS | {"allow_pickle"}, named_options=frozenset({"output_names"})),),
+    kinds=(
+        SourceKind(
+            "a Keras model",
+            TENSOR_OPTIONS | {"allow_pickle"},
+            onnx_options=frozenset({"dtype", "keep_io_types"}),
+            named_options=frozenset({"output_names"}),
+        ),
+    ),
     command="keras",
     package="keras",
     extra="keras",

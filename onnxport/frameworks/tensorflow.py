@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind, rooms
 
+_ONNX_OPTIONS = frozenset({"dtype", "keep_io_types"})
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
 
@@ -30,16 +31,23 @@ FRAMEWORK = Framework(
             "a frozen graph of TensorFlow",
             # It has no signatures; output_names choose the tensors to convert, whatever they are converted to.
             TENSOR_OPTIONS | {"output_names"},
+            onnx_options=_ONNX_OPTIONS,
             recognises=_is_frozen_graph,
         ),
         SourceKind(
             "a TFLite file",
             frozenset({"dynamic_shapes", "target_opset", "runtime", "signature"}),
+            onnx_options=_ONNX_OPTIONS,
             named_options=frozenset({"output_names"}),
             instead={"kwargs": "its inputs have names: pass inputs={name: array}"},
             recognises=_is_lite,
         ),
-        SourceKind("a TensorFlow model", TENSOR_OPTIONS | {"signature"}, named_options=frozenset({"output_names"})),
+        SourceKind(
+            "a TensorFlow model",
+            TENSOR_OPTIONS | {"signature"},
+            onnx_options=_ONNX_OPTIONS,
+            named_options=frozenset({"output_names"}),
+        ),
     ),
     aliases=("tf",),
     command="tf",

@@ -111,6 +111,39 @@ class OnnxRunner(Runner):
         return values_of(self.graph, self._feeds(leaves)) if self.graph is not None else {}
 
 
+class RangedRunner(OnnxRunner):
+    """A source that rounds to a 16-bit type, which refuses inputs for which its numbers leave the type's range.
+
+    Its session gives some outputs more, which count such numbers: `places` has their names and what they count.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        title: str,
+        example: Example | None,
+        model: ir.Model,
+        places: Mapping[str, str],
+        dtype: str,
+    ) -> None:
+        super().__init__(session, title, example, model)
+        self._places, self._dtype = places, dtype
+
+    def run(self, leaves: Sequence[Any]) -> Outputs:
+        """Outputs in graph order.
+
+        Raises:
+            InvalidInputError: a number on the way is beyond the type's range.
+        """
+        results = self._named(self.session.run(self._feeds(leaves)))
+        beyond = [self._places[name] for name, count in results if name in self._places and float(count) > 0]
+        if beyond:
+            raise InvalidInputError(
+                f"{beyond[0]} leaves {self._dtype}'s range for these inputs: bfloat16 has that of float32"
+            )
+        return [(name, value) for name, value in results if name not in self._places]
+
+
 def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Every tensor of the model's main graph on `feeds`, the graph run as it is written."""
     values = [value for node in model.graph for value in node.outputs if value.name]
@@ -143,7 +176,7 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
     session: Session = model.new_session()
     title = model.model.graph.name or "model"
     if not binding.given:
-        return OnnxRunner(session, title, None, model.model)
+        return _runner(model, session, title, None)
     inputs: Any = () if binding.inputs is None else binding.inputs
     if rows.is_frame(inputs) or rows.is_records(inputs):  # one graph input a column
         inputs = rows.columns_of(inputs)
@@ -155,4 +188,11 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
         )
     names = tuple(session.input_names)
     leaves = tuple(session.prepare(name, to_numpy(given[name])) for name in names)
-    return OnnxRunner(session, title, Example(names, leaves), model.model)
+    return _runner(model, session, title, Example(names, leaves))
+
+
+def _runner(model: Any, session: Session, title: str, example: Example | None) -> OnnxRunner:
+    beyond = getattr(model, "beyond", None)
+    if beyond is None:
+        return OnnxRunner(session, title, example, model.model)
+    return RangedRunner(session, title, example, model.model, beyond, model.dtype)

@@ -1,0 +1,83 @@
+"""A converted float32 model in a smaller precision, and the source that its proof takes for right: `dtype=` of a conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnxport.converters.from_onnx.inference import inferred
+from onnxport.converters.to_onnx.finish import lowest_ir_version
+from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.passes.cleanup import clean
+from onnxport.graph.passes.narrow import narrow
+from onnxport.graph.passes.narrow_plan import narrow_plan
+from onnxport.graph.passes.rename import every_value
+from onnxport.graph.passes.rounding import rounded
+from onnxport.graph.runtime import Session
+from onnxport.graph.runtimes import NEWEST_OPSET
+from onnxport.graph.runtimes.fitting import fit
+from onnxport.model import OnnxModel
+from onnxport.request import Request
+
+_TYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model in a smaller precision."""
+
+    wide: OnnxModel  # the float32 model, which agrees with the source
+    source: OnnxModel  # the same with the rounding that the precision means, in float32
+    result: OnnxModel
+
+
+class RoundedModel(OnnxModel):
+    """A float32 model that rounds to a 16-bit type on its way; `beyond` has `watched`'s outputs that count too large numbers."""
+
+    def __init__(self, model: ir.Model, watched: ir.Model, beyond: Mapping[str, str], dtype: str) -> None:
+        super().__init__(model)
+        self.watched, self.beyond, self.dtype = watched, beyond, dtype
+
+    def new_session(self) -> Session:
+        """A session of the graph that counts."""
+        return Session(self.watched)
+
+
+def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
+    """The model in `request.dtype`; `typed` says that every value of it has a type.
+
+    Raises:
+        InvalidInputError: it computes nothing in float32.
+        UnsupportedOperator: it has functions of its own.
+    """
+    if request.dtype not in _TYPES:
+        raise InvalidInputError(f"dtype={request.dtype!r}: the weights are float32 already, or keep their types")
+    if hub.model.functions:
+        raise UnsupportedOperator(
+            f"dtype={request.dtype!r}: the model has functions of its own; convert what it came from"
+        )
+    model = hub.model.clone() if typed else inferred(hub.model)
+    plan = narrow_plan(model, _TYPES[request.dtype])
+    if not plan.places:
+        raise InvalidInputError(f"dtype={request.dtype!r}: the model computes nothing in float32 that could be smaller")
+    plain, watched, beyond = rounded(model, plan, keep_io_types=bool(request.keep_io_types))
+    source = RoundedModel(plain, watched, beyond, request.dtype)
+    narrow(model, plan, keep_io_types=bool(request.keep_io_types))
+    clean(model, merge=request.functions is None)
+    notes = [plan.note(), *_fitted(model, request, typed=typed)]
+    model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0)
+    return Lowered(hub, source, OnnxModel(model, notes=(*hub.notes, *notes), runtime=hub.runtime, scopes=hub.scopes))
+
+
+def _fitted(model: ir.Model, request: Request, *, typed: bool) -> tuple[str, ...]:
+    """The graph once more without what onnxruntime lacks in the type: all of bfloat16's arithmetic."""
+    opset = model.graph.opset_imports.get("", 0)
+    if request.runtime != "onnxruntime" or opset > NEWEST_OPSET or not (typed or request.dtype == "bfloat16"):
+        return ()
+    op = OpBuilder(opset)
+    for name in {value.name for value in every_value(model.graph) if value.name}:
+        op.names.reserve(name)
+    return fit(model, op, merge=request.functions is None)
