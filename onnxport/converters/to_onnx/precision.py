@@ -47,7 +47,7 @@ class RoundedModel(OnnxModel):
 
 
 def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
-    """The model in `request.dtype`; `typed` says that every value of it has a type.
+    """The model in `request.dtype`; with `typed` every value of it has a type.
 
     Raises:
         InvalidInputError: it computes nothing in float32.

@@ -33,10 +33,10 @@ def _kinds(kind: type | str) -> tuple[str, ...]:
     """A class's dotted name and those of its bases, as far as they are loaded; a program holds the name alone."""
     if isinstance(kind, str):
         module, _, name = kind.rpartition(".")
-        found = getattr(sys.modules.get(module), name, None)
-        if not isinstance(found, type):
+        known = getattr(sys.modules.get(module), name, None)
+        if not isinstance(known, type):
             return (kind,)
-        kind = found
+        kind = known
     bases = [item for item in kind.__mro__ if item not in (object, torch.nn.Module)]
     return tuple(dotted(item) for item in bases)
 
