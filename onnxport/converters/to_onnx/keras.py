@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backends
 from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
 from onnxport.model import OnnxModel
 from onnxport.request import Request
@@ -29,6 +28,9 @@ def export(model: Any, request: Request) -> OnnxModel:
         from onnxport.converters.to_onnx.tensorflow import export_traced
 
         return export_traced(model, request, trace)
+    # Rebuilding compares both models: all of the proof, which takes longer to import than most models to convert.
+    from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backends
+
     others = other_backends(own)
     if own != "torch":
         if not others:
@@ -52,6 +54,8 @@ def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxMod
         failure = error
     if result is not None and not _is_fixed(result, request):
         return result
+    from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere
+
     try:
         return export_elsewhere(model, request, others)
     except OnnxportError as error:
