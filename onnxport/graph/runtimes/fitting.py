@@ -84,14 +84,14 @@ class _Fitting:
         self._op = op
         self._used: dict[Defect, Counter[str]] = {}
 
-    def graph(self, graph: ir.Graph) -> None:
-        """Rewrites a graph and those that its nodes hold."""
-        self._nodes(list(graph), ())
+    def graph(self, graph: ir.Graph, before: tuple[Defect, ...] = ()) -> None:
+        """Rewrites a graph and those that its nodes hold; it was written for the defects `before`, which concern it no more."""
+        self._nodes(list(graph), before)
 
     def _nodes(self, nodes: Iterable[ir.Node], before: tuple[Defect, ...]) -> None:
         for node in nodes:
             for body in bodies(node):
-                self.graph(body)
+                self.graph(body, before)
             for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
                 if defect not in before and defect.concerns(node, self._op.opset):
                     self._replace(node, defect, before)

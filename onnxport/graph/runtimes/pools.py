@@ -1,9 +1,10 @@
-"""Windows in single precision: means, which onnxruntime's kernel for the newer opsets computes several times slower, and greatest
-elements of padded images, which it takes without the padding.
+"""Windows in single precision: means, which onnxruntime's kernel for the newer opsets computes several times slower, greatest
+elements of padded images, which it takes without the padding, and greatest elements beside NaN, for which Where takes long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -16,6 +17,10 @@ from onnxport.graph.runtimes.windows import pooled_axes
 
 _END = np.iinfo(np.int64).max
 _BLOCK = 16  # channels in whole blocks of so many are pooled by another kernel, as fast as ever
+_LONG = 1 << 16  # elements of an image for which Where takes longer than asking for NaN
+_IN_BLOCKS = frozenset(
+    {"Conv", "MaxPool", "AveragePool"}
+)  # computed in blocks of channels whatever the operand's layout
 
 
 def average_pool(op: OpBuilder, node: ir.Node) -> Written:
@@ -61,6 +66,10 @@ def _reads_padding(node: ir.Node) -> bool:
     pad = operand(node, 0).producer()
     if pad is None or pad.op_type != "Pad" or pad.attributes.get_string("mode", "constant") != "constant":
         return False
+    return _reads_padding_of(node, pad)
+
+
+def _reads_padding_of(node: ir.Node, pad: ir.Node) -> bool:
     value, before = optional(pad, 2), operand(pad, 0).producer()
     known = None if value is None or value.const_value is None else value.const_value.numpy()
     if value is not None and (known is None or known.any()):
@@ -77,7 +86,134 @@ def _is_not_negative(node: ir.Node) -> bool:
     return node.op_type in ("Relu", "Sigmoid", "HardSigmoid", "Abs")
 
 
+def beside_nan(op: OpBuilder, node: ir.Node) -> Written:
+    """MaxPool of the image as it is where all of it is at least the least number, else of what Where gives.
+
+    The sum of the channels' means is at least the least number only if no element is NaN or minus infinity: either one goes
+    through every sum (IEEE 754-2019, 6.1 and 6.2). A sum that overflows below, or of both infinities, takes the longer way,
+    which is right for all images.
+    """
+    x, least = _passed_over(operand(node, 0))
+    pad, image = _padded(x)
+
+    def longer(inner: OpBuilder) -> list[ir.Value]:
+        numbers = image if pad is None else _one(again(inner, pad, [image, *pad.inputs[1:]]))
+        return [_one(again(inner, node, [_numbers(inner, numbers, least)]))]
+
+    frame = _frame(node, pad) if pad is not None and _reads_padding_of(node, pad) else None
+    if frame is None:
+        pooled = _one(again(op, node, [x]))
+        return _if_numbers(op, node, image, least, lambda _: [pooled], longer)
+    pads, edges = frame
+    pooled = _one(again(op, node, [image], pads=pads))
+    return _if_numbers(op, node, image, least, lambda inner: [inner.Max(pooled, edges)], longer)
+
+
+def single_beside_nan(op: OpBuilder, node: ir.Node) -> Written:
+    """The pooled elements as they are where all of them are at least the least number."""
+    x, least = _passed_over(node.outputs[0])
+    return _if_numbers(op, node, x, least, lambda _: [x], lambda inner: [_numbers(inner, x, least)])
+
+
+_Body = Callable[[OpBuilder], list[ir.Value]]
+
+
+def _if_numbers(op: OpBuilder, node: ir.Node, x: ir.Value, least: ir.Value, direct: _Body, longer: _Body) -> ir.Value:
+    total = op.reduce("ReduceSum", op.GlobalAveragePool(x), None, keepdims=False)
+    result: ir.Value = op.If(op.GreaterOrEqual(total, least), then_branch=op.body(direct), else_branch=op.body(longer))
+    sizes = dims(x) or [None, None]
+    if (sizes[1] or 1) % _BLOCK or all(use.node.op_type in _IN_BLOCKS for use in node.outputs[0].uses()):
+        return result
+    # What follows is computed in blocks of channels if its operands are, as a pool's result is.
+    single: ir.Value = op.MaxPool(result, kernel_shape=[1] * (len(sizes) - 2), outputs=1)
+    return single
+
+
+def _frame(node: ir.Node, pad: ir.Node) -> tuple[list[int], np.ndarray] | None:
+    """The padding of a pool that reads the image before a Pad, and the number of the Pad in each window, or the least number.
+
+    None where a window may lie beyond the image.
+    """
+    axes, amounts, sizes = pooled_axes(node), operand(pad, 1).const_value, dims(operand(pad, 0))
+    if axes is None or amounts is None or sizes is None or len(pad.inputs) > 3:
+        return None
+    before, after = np.split(amounts.numpy(), 2)
+    count, value = len(axes), optional(pad, 2)
+    if before[:2].any() or after[:2].any() or any(axis.before or axis.after or axis.ceil for axis in axes):
+        return None
+    inside = np.ones([1] * (2 + count), bool)
+    for i, (axis, first, last) in enumerate(zip(axes, before[2:], after[2:], strict=True)):
+        size = sizes[2 + i]
+        if size is None or axis.dilation != 1 or min(first, last) < 0 or max(first, last) >= axis.kernel:
+            return None
+        starts = np.arange(0, size + first + last - axis.kernel + 1, axis.stride) - first
+        whole = (starts >= 0) & (starts + axis.kernel <= size)
+        inside = inside & whole.reshape([-1 if place == 2 + i else 1 for place in range(2 + count)])
+    number = 0.0 if value is None or value.const_value is None else value.const_value.numpy().item()
+    edges = np.where(inside, np.finfo(np.float32).min, np.float32(number))
+    return [int(amount) for amount in (*before[2:], *after[2:])], edges.astype(np.float32)
+
+
+def _one(written: Written) -> ir.Value:
+    return written[0] if isinstance(written, tuple) else written
+
+
+def _numbers(op: OpBuilder, x: ir.Value, least: ir.Value) -> ir.Value:
+    return op.Where(op.GreaterOrEqual(x, least), x, least)
+
+
+def _passed_over(value: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The image and the number of Where(image >= number, image, number)."""
+    where = value.producer()
+    assert where is not None
+    return operand(where, 1), operand(where, 2)
+
+
+def _is_passed_over(value: ir.Value | None) -> bool:
+    """Whether a value is that Where, of an image for which it takes long."""
+    where = value.producer() if value is not None else None
+    if where is None or where.op_type != "Where":
+        return False
+    compared, (_, x, least) = operand(where, 0).producer(), where.inputs
+    if compared is None or compared.op_type != "GreaterOrEqual" or tuple(compared.inputs) != (x, least):
+        return False
+    sizes = (dims(x) or [None])[1:]
+    known = least is not None and least.const_value is not None and least.const_value.size == 1
+    return known and None not in sizes and len(sizes) > 1 and prod(size or 0 for size in sizes) >= _LONG
+
+
+def _padded(x: ir.Value) -> tuple[ir.Node | None, ir.Value]:
+    """The Pad with a constant number that gives `x`, and the image before it."""
+    pad = x.producer()
+    if pad is None or pad.op_type != "Pad" or pad.attributes.get_string("mode", "constant") != "constant":
+        return None, x
+    value = optional(pad, 2)
+    known = value is None or (value.const_value is not None and bool(np.isfinite(value.const_value.numpy()).all()))
+    return (pad, operand(pad, 0)) if known else (None, x)
+
+
+def _is_single(node: ir.Node) -> bool:
+    pool = operand(node, 1).producer()
+    return pool is not None and pool.op_type == "MaxPool" and _is_passed_over(node.outputs[0])
+
+
 POOLS = (
+    Defect(
+        ("MaxPool",),
+        beside_nan,
+        "MaxPool of the image as it is, where that holds numbers",
+        reason="onnxruntime's Where takes ten times as long as its MaxPool, and is apart from the layout of convolutions",
+        dtypes=frozenset({ir.DataType.FLOAT}),
+        applies=lambda node: len(node.outputs) == 1 and _is_passed_over(node.inputs[0]),
+    ),
+    Defect(
+        ("Where",),
+        single_beside_nan,
+        "the pooled elements as they are, where they are numbers",
+        reason="onnxruntime's Where takes ten times as long as its MaxPool, and is apart from the layout of convolutions",
+        dtypes=frozenset({ir.DataType.FLOAT}),
+        applies=_is_single,
+    ),
     Defect(
         ("MaxPool",),
         apart_from_padding,
