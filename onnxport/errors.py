@@ -73,10 +73,11 @@ class UnsupportedOperator(OnnxportError):
         self.final = final
 
     @classmethod
-    def of(cls, operators: Sequence[Unsupported], *, way_out: str) -> UnsupportedOperator:
+    def of(cls, operators: Sequence[Unsupported], *, way_out: str = "", mapping: str = "") -> UnsupportedOperator:
         """One error for all `operators`, in the model's order, those with equal framework, op and reason counted together.
 
-        `way_out` is the last line of the message: what the user can do.
+        The last line of the message is what the user can do: `way_out`, or `mapping`, how a mapping is added, where one of them
+        has none; a reason of an entry's own has its way out in it.
         """
         merged: dict[tuple[str, str, str], Unsupported] = {}
         for item in operators:
@@ -90,7 +91,8 @@ class UnsupportedOperator(OnnxportError):
             for item in merged.values()
         ]
         head = f"{len(merged)} unsupported operator{'s' if len(merged) > 1 else ''}:"
-        return cls("\n".join([head, *lines, way_out]), merged.values())
+        last = way_out or (mapping if any(not item.reason for item in merged.values()) else "")
+        return cls("\n".join([head, *lines, *([last] if last else [])]), merged.values())
 
 
 class MapEntryError(OnnxportError):

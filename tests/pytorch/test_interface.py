@@ -305,7 +305,8 @@ def test_all_refusals_come_at_once() -> None:
         exported(model, torch.randn(3, 3), target_opset=13)
     assert len(caught.value.operators) >= 1
     assert "test_interface.py" in str(caught.value)
-    assert "register_to_onnx('pytorch'" in str(caught.value)
+    wanted = any(not item.reason for item in caught.value.operators)  # a reason has its way out in it
+    assert ("register_to_onnx('pytorch'" in str(caught.value)) == wanted
 
 
 @torch.library.custom_op("onnxport_tests::double", mutates_args=())

@@ -40,13 +40,16 @@ def test_integers_are_hashed_without_strings():
 
 def test_what_stands_before_the_model_is_refused_with_the_way_out():
     def served(x):
-        return tf.io.parse_example(x, {"a": tf.io.FixedLenFeature([2], tf.float32)})["a"], tf.io.decode_png(x[0])
+        parsed = tf.io.parse_example(x, {"a": tf.io.FixedLenFeature([2], tf.float32)})["a"]
+        return parsed, tf.io.decode_png(x[0]), tf.py_function(lambda text: text, [x], tf.string)
 
     with pytest.raises(UnsupportedOperator) as refused:
         onnxport.convert(served, inputs=(WORDS,), validate=False)
     reasons = {item.op: item.reason for item in refused.value.operators}
     assert "convert a function of the parsed features" in reasons["ParseExampleV2"]
     assert "convert a function of the decoded picture" in reasons["DecodePng"]
+    assert "write it in TensorFlow's operators" in reasons["EagerPyFunc"]
+    assert "register_to_onnx" not in str(refused.value)  # there is nothing that a mapping would help
 
 
 def test_a_pruned_graph_of_tensorflow_1_converts_from_the_parsed_features_on(tmp_path):

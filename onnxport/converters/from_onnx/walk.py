@@ -97,7 +97,7 @@ class Walk:
         frame.values.update(zip(self.inputs, inputs, strict=True))
         outputs = self._nodes(self.model.graph, frame)
         if self._unsupported:
-            raise UnsupportedOperator.of(self._unsupported, way_out=_WAY_OUT.format(framework=self.xp.framework))
+            raise UnsupportedOperator.of(self._unsupported, mapping=_WAY_OUT.format(framework=self.xp.framework))
         return [to_tensor(self.xp, item) for item in outputs]
 
     def graph(self, graph: ir.Graph | ir.Function, inputs: Sequence[Operand], frame: _Frame) -> list[Operand]:

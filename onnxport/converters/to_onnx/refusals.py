@@ -47,5 +47,5 @@ class Refusals:
             UnsupportedOperator: there is at least one.
         """
         if self._items:
-            way_out = f"add a mapping with onnxport.register_to_onnx('{self._framework}', '{self._subject}')"
-            raise UnsupportedOperator.of(self._items, way_out=way_out)
+            mapping = f"add a mapping with onnxport.register_to_onnx('{self._framework}', '{self._subject}')"
+            raise UnsupportedOperator.of(self._items, mapping=mapping)

@@ -9,10 +9,15 @@ _PARSED = (
 _PICTURE = (
     "files of pictures are decoded before the model: convert a function of the decoded picture, with its own signature"
 )
+_PYTHON = (
+    "Python runs inside of the graph here (tf.py_function, tf.numpy_function), and no other runtime has it: write it in "
+    "TensorFlow's operators, or convert the parts before and behind it"
+)
 _FILE = "files are read before the model: convert a function of their contents, with a signature of its own"
 _REASONS = {
     "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
     "ParseSingleSequenceExample ParseTensor DecodeProtoV2 DecodeCSV DecodeJSONExample": _PARSED,
+    "EagerPyFunc PyFunc PyFuncStateless": _PYTHON,
     "DecodeJpeg DecodeAndCropJpeg DecodePng DecodeBmp DecodeGif DecodeImage DecodeWebP": _PICTURE,
     "ReadFile DecodeWav DecodeRaw DecodePaddedRaw DecodeCompressed": _FILE,
 }
