@@ -31,7 +31,11 @@ def test_keras_gives_the_reason_behind_its_own_line():
 
 REFUSALS = [
     ([Unsupported("pytorch", "aten::a", "no form")], {"mapping": "add one"}, "  aten::a: no form"),
-    ([Unsupported("pytorch", "aten::a", "no form"), Unsupported("pytorch", "aten::b")], {"mapping": "add one"}, "add one"),
+    (
+        [Unsupported("pytorch", "aten::a", "no form"), Unsupported("pytorch", "aten::b")],
+        {"mapping": "add one"},
+        "add one",
+    ),
     ([Unsupported("onnx", "Add", "no form")], {"way_out": "ask for another opset"}, "ask for another opset"),
 ]
 

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 import onnxport
 from onnxport import frameworks
+from onnxport.cli.check import check
 from onnxport.cli.convert import command
 from onnxport.cli.debug import debug
 from onnxport.cli.diff import diff
@@ -67,7 +68,7 @@ app.command()(validate)
 app.command()(roundtrip)
 app.command()(ops)
 app.command()(inspect)
-for _edit in (extract, merge, rename, set_shapes, slim, upgrade, diff, debug, reduce, view):
+for _edit in (extract, merge, rename, set_shapes, slim, upgrade, diff, debug, reduce, check, view):
     app.command(rich_help_panel=_WORKBENCH)(_edit)
 for _name, (_source, _target) in ALIASES.items():
     _titles = [frameworks.get(_end).title for _end in (_source, _target)]
