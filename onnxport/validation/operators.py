@@ -93,10 +93,12 @@ def inquire(source: Party, converted: Party, binding: Binding, seed: int = 0) ->
     worst: LocalRun | None = None
     operators: list[OperatorError] = []
     for run, propagated in _runs(graph, feeds, reference):
-        found = _described(run, propagated)
-        if worst is None or (not _differs(worst) and (found.differs or found.share > _described(worst, 0.0).share)):
+        described = _described(run, propagated)
+        if worst is None or (
+            not _differs(worst) and (described.differs or described.share > _described(worst, 0.0).share)
+        ):
             worst = run
-        operators.append(found)
+        operators.append(described)
     return Inquiry(item.name, failed, tuple(operators), sum(1 for _ in graph.graph), worst)
 
 

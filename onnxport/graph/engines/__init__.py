@@ -1,1 +1,1 @@
-"""Which operators other engines take, by their own documentation: what can be said of a file without running it there."""
+"""Which operators other engines take, by their own documentation: what is known of a file without running it there."""

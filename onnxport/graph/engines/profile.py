@@ -21,7 +21,7 @@ class Profile:
     Attributes:
         name: what the user calls it.
         title: engine and version.
-        source: the page that says so.
+        source: the page with them.
         operators: names of operators, with their domain where that is not ai.onnx.
         types: element types of tensors; empty where the page names none.
         without: operators among those that all engines have that this one lacks.

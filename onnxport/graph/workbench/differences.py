@@ -29,7 +29,7 @@ class Difference:
 
 
 def differences(first: ir.Model, second: ir.Model) -> list[Difference]:
-    """All of them, in that order; nodes are told apart by their names, those without one by that of their first result."""
+    """All of them, in that order; nodes go by their names, those without one by that of their first result."""
     parts = (_parts(model) for model in (first, second))
     pairs = ((kind, a, b) for (kind, a), (_, b) in zip(*parts, strict=True))
     return [item for kind, a, b in pairs for item in _between(kind, a, b)] + list(_weights(first, second))
