@@ -33,8 +33,8 @@ PROGRAMS = {
 }
 
 
-def parsed(text):
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> case {text}')
+def parsed(text, opset=17):
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> case {text}')
 
 
 def drawn(model):
@@ -136,3 +136,68 @@ def test_what_a_file_tells_of_its_state_dict_cannot_break_the_module(text):
     module = onnxport.convert(model, to="pytorch")
     assert "import" not in module.code
     torch.testing.assert_close(module(torch.ones(1, 2)), torch.tensor([[2.0, 3.0]]))
+
+
+RECURRENT = [
+    ("LSTM", 4, torch.nn.LSTM, ""),
+    ("GRU", 3, torch.nn.GRU, ", linear_before_reset = 1"),
+    ("RNN", 1, torch.nn.RNN, ""),
+]
+
+
+@pytest.mark.parametrize("kind, gates, layer, more", RECURRENT)
+def test_recurrent_weights_of_torch_onnx_become_those_of_a_layer(kind, gates, layer, more):
+    rng = np.random.default_rng(0)
+    shapes = [(2, gates * 4, 3), (2, gates * 4, 4), (2, gates * 8)]
+    names = [f"onnx::{kind}_{i}" for i in range(3)]
+    declared = ", ".join(f'float{list(shape)} "{name}"' for name, shape in zip(names, shapes, strict=True))
+    model = parsed(
+        f"""(float[5, N, 3] x) => (float[5, 2, N, 4] y) <{declared}>
+        {{y = {kind} <hidden_size = 4, direction = "bidirectional"{more}> (x, "{names[0]}", "{names[1]}", "{names[2]}")}}"""
+    )
+    del model.graph.initializer[:]
+    arrays = (rng.standard_normal(shape).astype("float32") for shape in shapes)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for a, n in zip(arrays, names, strict=True))
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert type(getattr(module, kind.lower())) is layer
+    assert set(module.state_dict()) == {
+        f"{kind.lower()}.{name}" for name in layer(3, 4, bidirectional=True).state_dict()
+    }
+    x = rng.standard_normal((5, 2, 3)).astype("float32")
+    wanted = onnxport.convert(model, validate=False)(x)
+    torch.testing.assert_close(module(torch.from_numpy(x)), torch.from_numpy(wanted), rtol=1e-5, atol=1e-5)
+
+
+def test_a_transposed_weight_of_torch_onnx_is_turned_back():
+    linear = torch.nn.Linear(3, 2)
+    model = parsed(
+        """(float[N, 4, 3] x) => (float[N, 4, 2] y) <float[3, 2] "onnx::MatMul_7", float[2] "head.fc.bias">
+        {h = MatMul (x, "onnx::MatMul_7") y = Add ("head.fc.bias", h)}"""
+    )
+    del model.graph.initializer[:]
+    weights = {"onnx::MatMul_7": linear.weight.detach().T.numpy(), "head.fc.bias": linear.bias.detach().numpy()}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(item, name) for name, item in weights.items())
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert type(module.head.fc) is torch.nn.Linear
+    assert set(module.state_dict()) == {"head.fc.weight", "head.fc.bias"}
+    x = torch.randn(2, 4, 3)
+    torch.testing.assert_close(module(x), linear(x))
+
+
+WRITTEN_OUT = """(float[N, 3, 4] x) => (float[N, 3, 4] y)
+    <float[4] "norm.weight" = {{1.0, 2.0, -1.0, 0.5}}, float[4] "norm.bias" = {{0.1, 0.2, 0.3, 0.4}}, float two = {{2.0}},
+     float eps = {{0.01}}, float root = {{{root}}}, float one = {{1.0}}, float half = {{0.5}}>
+    {{m = ReduceMean <axes = [{axis}]> (x) c = Sub (x, m) p = Pow (c, two) v = ReduceMean <axes = [{axis}]> (p) e = Add (v, eps)
+      s = Sqrt (e) d = Div (c, s) w = Mul (d, "norm.weight") n = Add (w, "norm.bias")
+      r = Div (n, root) f = Erf (r) g = Add (f, one) h = Mul (n, g) y = Mul (h, half)}}"""
+
+
+@pytest.mark.parametrize("axis, root, recognised", [(-1, 2**0.5, True), (2, 2**0.5, True), (1, 1.5, False)])
+def test_a_norm_and_a_gelu_that_old_opsets_write_out_are_themselves(axis, root, recognised):
+    model = parsed(WRITTEN_OUT.format(axis=axis, root=root), opset=14)
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert (type(module.norm) is torch.nn.LayerNorm) is recognised
+    assert ("gelu" in module.code) is recognised
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    wanted = onnxport.convert(model, validate=False)(x)
+    torch.testing.assert_close(module(torch.from_numpy(x)), torch.from_numpy(wanted), rtol=1e-5, atol=1e-5)

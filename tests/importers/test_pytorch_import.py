@@ -68,7 +68,7 @@ class Encoder(nn.Module):
 
 MODELS = [
     (Net, lambda n: torch.randn(n, 3, 16, 16), {nn.Conv2d, nn.BatchNorm2d, nn.ConvTranspose2d, nn.Linear}),
-    (Text, lambda n: torch.randint(0, 11, (n, 5)), {nn.Embedding, nn.LayerNorm, nn.Linear}),
+    (Text, lambda n: torch.randint(0, 11, (n, 5)), {nn.Embedding, nn.LayerNorm, nn.Linear, nn.LSTM}),
     (Encoder, lambda n: torch.randn(n, 7, 16), {nn.LayerNorm, nn.Linear}),
 ]
 

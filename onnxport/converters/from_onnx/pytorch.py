@@ -20,7 +20,7 @@ from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.module_state import read
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.pytorch import layers
+from onnxport.opset_maps.from_onnx.pytorch import layers, recurrent_layers
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder, graph_module
@@ -45,6 +45,7 @@ def build(model: ir.Model) -> nn.Module:
     inputs = [_input(xp, value) for value in walk.inputs]
     outputs = [_output(xp, item, value) for item, value in zip(walk.run(inputs), walk.outputs, strict=True)]
     recorder.finish(outputs[0] if len(outputs) == 1 else tuple(outputs))
+    recurrent_layers.recognise(recorder)
     layers.recognise(recorder)
     module = complete(recorder, model.graph.name or "Model").eval()
     kept = {

@@ -8,6 +8,7 @@ put them and the call stays a function.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from onnxport.opset_maps.from_onnx.pytorch.paths import is_constant
+from onnxport.opset_maps.from_onnx.pytorch import patterns
+from onnxport.opset_maps.from_onnx.pytorch.matching import called, constant, is_parameter, scalar
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.values import Ints, Strings
 
@@ -49,9 +51,12 @@ class _Call:
 def recognise(recorder: Recorder) -> None:
     """Rewrites a finished graph: products with a parameter to linear, softmax of products to attention, calls to layers."""
     rewrites: tuple[tuple[Container[object], Callable[[Recorder, fx.Node], None]], ...] = (
+        ((torch.matmul,), _turned_back),
         ((torch.matmul,), _to_linear),
         ((F.linear,), _whole),
         ((F.linear,), _with_bias),
+        ((operator.truediv,), patterns.to_layer_norm),
+        ((torch.erf,), patterns.to_gelu),
         ((F.softmax,), _to_attention),
         (_LAYERS, _to_layer),
     )
@@ -67,8 +72,29 @@ def recognise(recorder: Recorder) -> None:
 _Build = Callable[[_Call], nn.Module | None]
 
 
-def _is_parameter(item: object) -> bool:
-    return isinstance(item, fx.Node) and item.op == "get_attr"
+# How torch.onnx calls a weight that it has transposed.
+_TRANSPOSED_NAME = re.compile(r"onnx::MatMul_\d+")
+
+
+def _turned_back(recorder: Recorder, node: fx.Node) -> None:
+    """matmul(x, weight) + bias is linear, its weight transposed back and named after the bias, where the name is torch.onnx's."""
+    weight, users = node.args[1], list(node.users)
+    if not is_parameter(weight) or not _TRANSPOSED_NAME.fullmatch(str(weight.target)) or len(weight.users) != 1:
+        return
+    if len(users) != 1 or getattr(users[0].target, "__name__", "") != "add" or len(users[0].args) != 2:
+        return
+    bias = users[0].args[1] if users[0].args[0] is node else users[0].args[0]
+    if not is_parameter(bias):
+        return
+    path, _, role = str(bias.target).rpartition(".")
+    content, target = recorder.attributes[str(weight.target)], f"{path}.weight"
+    if not path or role != "bias" or any(key == path or key.startswith(f"{target}") for key in recorder.attributes):
+        return
+    if content.dim() != 2 or recorder.attributes[str(bias.target)].shape != content.shape[1:]:
+        return
+    own = nn.Parameter(content.detach().t().contiguous())
+    node.target, node.args = F.linear, (node.args[0], recorder.attribute(target, own).node)
+    recorder.graph.erase_node(weight)
 
 
 def _to_linear(recorder: Recorder, node: fx.Node) -> None:
@@ -76,7 +102,7 @@ def _to_linear(recorder: Recorder, node: fx.Node) -> None:
     x, turned = node.args
     if not isinstance(turned, fx.Node) or turned.target is not torch.permute or tuple(turned.args[1]) != (1, 0):
         return
-    if not _is_parameter(turned.args[0]):
+    if not is_parameter(turned.args[0]):
         return
     node.target, node.args = F.linear, (x, turned.args[0])
     if not turned.users:
@@ -85,17 +111,17 @@ def _to_linear(recorder: Recorder, node: fx.Node) -> None:
 
 def _weight_of(recorder: Recorder, node: fx.Node) -> torch.Tensor | None:
     """The parameter that a linear multiplies with."""
-    return recorder.attributes[str(node.args[1].target)] if _is_parameter(node.args[1]) else None
+    return recorder.attributes[str(node.args[1].target)] if is_parameter(node.args[1]) else None
 
 
 def _whole(recorder: Recorder, node: fx.Node) -> None:
     """linear of rows that are put back in their places is linear of all axes but the last."""
     rows = node.args[0]
-    if len(node.users) != 1 or not _called(rows, torch.reshape):
+    if len(node.users) != 1 or not called(rows, torch.reshape):
         return
     (back,), weight = node.users, _weight_of(recorder, node)
     x, shapes = rows.args[0], recorder.shapes
-    if weight is None or not _called(back, torch.reshape) or any(item not in shapes for item in (x, rows, back)):
+    if weight is None or not called(back, torch.reshape) or any(item not in shapes for item in (x, rows, back)):
         return
     for whole, flat, result in zip(shapes[x], shapes[rows], shapes[back], strict=True):
         if len(whole) < 2 or whole[-1:] != flat[-1:] or whole[:-1] != result[:-1]:
@@ -119,7 +145,7 @@ def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     if not is_add or len(user.args) != 2 or user.kwargs:
         return
     bias = user.args[1] if user.args[0] is node else user.args[0]
-    if not _is_parameter(bias) or not _is_parameter(node.args[1]):
+    if not is_parameter(bias) or not is_parameter(node.args[1]):
         return
     vector, weight = recorder.attributes[bias.target], recorder.attributes[node.args[1].target]
     if vector.shape != weight.shape[:1] or vector.dtype != weight.dtype:
@@ -128,30 +154,10 @@ def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     node.graph.erase_node(node)
 
 
-def _called(item: object, function: object) -> bool:
-    return isinstance(item, fx.Node) and item.op == "call_function" and item.target is function
-
-
-def _constant(recorder: Recorder, item: object) -> torch.Tensor | None:
-    """The content of a constant of the program."""
-    if not isinstance(item, fx.Node) or item.op != "get_attr" or not is_constant(str(item.target)):
-        return None
-    content = recorder.attributes[str(item.target)]
-    return content if isinstance(content, torch.Tensor) else None
-
-
-def _scalar(recorder: Recorder, item: fx.Node) -> float | None:
-    """A number: as it is, or as a constant of the program."""
-    if isinstance(item, (int, float)):
-        return float(item)
-    content = _constant(recorder, item)
-    return float(content) if content is not None and content.numel() == 1 else None
-
-
 def _unscaled(recorder: Recorder, item: object) -> tuple[Any, float]:
     """A product with a number as its other factor and that number; a quotient likewise."""
     if isinstance(item, fx.Node) and item.op == "call_function" and len(item.users) == 1 and len(item.args) == 2:
-        number = _scalar(recorder, item.args[1])
+        number = scalar(recorder, item.args[1])
         if number is not None and item.target is operator.mul:
             return item.args[0], number
         if number and item.target is operator.truediv:
@@ -161,7 +167,7 @@ def _unscaled(recorder: Recorder, item: object) -> tuple[Any, float]:
 
 def _open_mask(recorder: Recorder, item: fx.Node) -> bool:
     """Whether a mask is a constant that leaves every query a key; otherwise torch's attention gives zeros, not NaN."""
-    content = _constant(recorder, item)
+    content = constant(recorder, item)
     if content is None or not content.is_floating_point() or not content.dim():
         return False
     return bool((content > -torch.inf).any(-1).all())
@@ -172,18 +178,18 @@ def _to_attention(recorder: Recorder, node: fx.Node) -> None:
     if len(node.users) != 1:
         return
     (user,) = node.users
-    if not _called(user, torch.matmul) or user.args[0] is not node or node.args[1] not in (3, -1):
+    if not called(user, torch.matmul) or user.args[0] is not node or node.args[1] not in (3, -1):
         return
     scores, mask = node.args[0], None
-    if _called(scores, operator.add) and len(scores.users) == 1 and _open_mask(recorder, scores.args[1]):
+    if called(scores, operator.add) and len(scores.users) == 1 and _open_mask(recorder, scores.args[1]):
         scores, mask = scores.args
     scores, scale = _unscaled(recorder, scores)
-    if not _called(scores, torch.matmul) or len(scores.users) != 1:
+    if not called(scores, torch.matmul) or len(scores.users) != 1:
         return
     q, turned = scores.args
     q, q_scale = _unscaled(recorder, q)
     turned, k_scale = _unscaled(recorder, turned)
-    if not _called(turned, torch.permute) or tuple(turned.args[1]) != (0, 1, 3, 2):
+    if not called(turned, torch.permute) or tuple(turned.args[1]) != (0, 1, 3, 2):
         return
     k, v = turned.args[0], user.args[1]
     if any(not isinstance(item, fx.Node) or recorder.ranks.get(item) != 4 for item in (q, k, v)):
@@ -198,7 +204,7 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     names, build = _LAYERS[node.target]
     arguments = {**dict(zip(names, node.args)), **node.kwargs}
     given = {role: arguments[role] for role in _ROLES if arguments.get(role) is not None}
-    if not given or not all(_is_parameter(item) for item in given.values()):
+    if not given or not all(is_parameter(item) for item in given.values()):
         return
     paths = _paths(recorder, given)
     if not paths:

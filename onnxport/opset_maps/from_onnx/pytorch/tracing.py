@@ -40,6 +40,7 @@ class Recorder(CallRecorder):
         ranks: rank of each node that is known to be a tensor.
         shapes: its shape in both worlds.
         transient: targets of buffers that the state dict leaves out.
+        holders: modules that hold parameters which the graph uses, by their path.
     """
 
     def __init__(self, sizes: Sizes, outer: Recorder | None = None) -> None:
@@ -53,6 +54,7 @@ class Recorder(CallRecorder):
         self.ranks: dict[fx.Node, int] = {}
         self.shapes: dict[fx.Node, tuple[torch.Size, torch.Size]] = {}
         self.transient: set[str] = set()
+        self.holders: dict[str, nn.Module] = {}
         self._captured: dict[fx.Node, Traced] = {}
         self._constants: dict[int, tuple[Any, fx.Node]] = {}
         self._dims: dict[tuple[fx.Node, int], Traced] = {}
@@ -254,9 +256,14 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
         for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
             place(root, target, recorder.attributes.get(target))
     result = RecordedModule(root, recorder.graph, name)
-    for path, holder in recorder.paths.state():
-        content = held(result, holder)
-        place(result, path, recorder.attributes.get(holder) if content is None else content)
+    for path, holder in recorder.holders.items():
+        parent, _, last = path.rpartition(".")
+        module = _inside(result, parent)
+        if module is not None and last in module._modules:
+            module._modules[last] = holder
+    for path, source in recorder.paths.state():
+        content = held(result, source)
+        place(result, path, recorder.attributes.get(source) if content is None else content)
     arrange(result, recorder.paths.order())
     # A GraphModule makes every buffer persistent.
     for path in (*filter(is_constant, result._buffers), *recorder.transient):
