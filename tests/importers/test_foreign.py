@@ -185,9 +185,10 @@ def test_a_transposed_weight_of_torch_onnx_is_turned_back():
 
 
 WRITTEN_OUT = """(float[N, 3, 4] x) => (float[N, 3, 4] y)
-    <float[4] "norm.weight" = {{1.0, 2.0, -1.0, 0.5}}, float[4] "norm.bias" = {{0.1, 0.2, 0.3, 0.4}}, float two = {{2.0}},
-     float eps = {{0.01}}, float root = {{{root}}}, float one = {{1.0}}, float half = {{0.5}}>
-    {{m = ReduceMean <axes = [{axis}]> (x) c = Sub (x, m) p = Pow (c, two) v = ReduceMean <axes = [{axis}]> (p) e = Add (v, eps)
+    <float[4] "norm.weight" = {{1.0, 2.0, -1.0, 0.5}}, float[4] "norm.bias" = {{0.1, 0.2, 0.3, 0.4}}>
+    {{two = Constant <value_float = 2.0> () eps = Constant <value_float = 0.01> () root = Constant <value_float = {root}> ()
+      one = Constant <value_float = 1.0> () half = Constant <value_float = 0.5> ()
+      m = ReduceMean <axes = [{axis}]> (x) c = Sub (x, m) p = Pow (c, two) v = ReduceMean <axes = [{axis}]> (p) e = Add (v, eps)
       s = Sqrt (e) d = Div (c, s) w = Mul (d, "norm.weight") n = Add (w, "norm.bias")
       r = Div (n, root) f = Erf (r) g = Add (f, one) h = Mul (n, g) y = Mul (h, half)}}"""
 
