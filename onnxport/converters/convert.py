@@ -222,7 +222,9 @@ def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
         )
     stage(f"rebuilding in {target.title}")
     with attributed(f"rebuilding the graph in {target.name}"):
-        return target.build(hub.model)
+        result = target.build(hub.model)
+    hub.notes = (*hub.notes, *getattr(result, "notes", ()))
+    return result
 
 
 @contextmanager

@@ -207,7 +207,7 @@ def _run_converted(
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
         reason = f"the converted model can't run: {type(error).__name__}: {first_line(error)}"
-        if item.drawn_empty:
+        if item.drawn_empty or (item.optional and parties.converted.refuses(error)):
             notes.append(f"{item.name}: left out, {reason}")
             return None
         return SetReport(item.name, described, (), source_seconds, time.perf_counter() - started, reason)

@@ -4,27 +4,88 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import onnx_ir as ir
 from sklearn.base import BaseEstimator
 
 from onnxport.converters.from_onnx.sklearn_estimators import KINDS, OnnxEstimator
 from onnxport.converters.from_onnx.sklearn_roles import roles_of
-from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.converters.from_onnx.sklearn_rows import is_matrix, width_of
+from onnxport.errors import InvalidInputError, UnsupportedOperator, first_line
 from onnxport.graph.atomic import atomic_file, atomic_path
 from onnxport.model import OnnxModel
+from onnxport.opset_maps.from_onnx.sklearn.record import recorded
+from onnxport.tracing.trust.sklearn_sound import fault_of
+from onnxport.validation.input_sets.base import specs_of
+from onnxport.validation.parties import Party, Tolerance
+from onnxport.validation.proof import compare
+from onnxport.validation.report import Report
+from onnxport.validation.runners.base import Binding
 
 
 def build(model: ir.Model) -> BaseEstimator:
-    """The model as an estimator: a classifier, regressor or transformer, as its outputs tell.
+    """The model as the estimator that it was written from, where the file records that; else as one that runs the model.
+
+    What is rebuilt is run against the graph, on drawn rows, before it is given.
 
     Raises:
         UnsupportedOperator: a graph without inputs or outputs.
     """
-    return wrapped(model)
+    runs = wrapped(model)
+    try:
+        rebuilt = recorded(model)
+        reason = "" if rebuilt is None else _fault(rebuilt, model)
+    except UnsupportedOperator as error:
+        rebuilt, reason = None, str(error)
+    if rebuilt is not None and not reason:
+        return rebuilt
+    runs.notes = (reason,) if reason else ()
+    return runs
+
+
+def _fault(estimator: BaseEstimator, model: ir.Model) -> str:
+    """Why a rebuilt estimator is not the graph's; empty where it is."""
+    try:
+        fault = fault_of(estimator)
+    except Exception as error:  # a part that can't be looked at
+        fault = repr(error)
+    if fault is not None:
+        return f"{type(estimator).__name__} is not rebuilt: {fault}"
+    for rows in (None, *_further_rows(model)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sides = Party(OnnxModel(model), "onnx"), Party(estimator, "sklearn")
+                report = compare(*sides, Binding(rows), graph=model, tolerance=Tolerance())
+        except Exception as error:  # of the estimator's own
+            return f"{type(estimator).__name__} is not rebuilt: {first_line(error)}"
+        if report.passed:
+            return ""
+        if report.verdict == "failed":
+            return f"{type(estimator).__name__} is not rebuilt: {_difference(report)}"
+    return f"{type(estimator).__name__} is not rebuilt: it takes none of the rows that were drawn"
+
+
+def _difference(report: Report) -> str:
+    """Where a rebuilt estimator and the graph differ."""
+    failed = next(item for item in report.sets if item.failed)
+    return failed.error or f"on {failed.name} it gives other numbers than the graph"
+
+
+def _further_rows(model: ir.Model) -> Iterator[tuple[np.ndarray]]:
+    """Rows for estimators that take no negative numbers, or few whole ones alone."""
+    specs = specs_of(model)
+    if len(specs) == 1 and is_matrix(specs[0]):
+        rng, dtype = np.random.default_rng(0), specs[0].dtype
+        size = (32, width_of(specs[0]) or 1)
+        yield (rng.uniform(0.0, 1.0, size).astype(dtype),)
+        yield (rng.integers(0, 2, size).astype(dtype),)
 
 
 def wrapped(model: ir.Model) -> OnnxEstimator:

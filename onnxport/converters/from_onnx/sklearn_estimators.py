@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from onnxport.converters.from_onnx.sklearn_roles import Roles, roles_of
-from onnxport.converters.from_onnx.sklearn_rows import blocks, feeds_of, is_matrix, width_of
+from onnxport.converters.from_onnx.sklearn_rows import blocks, feeds_of, fits, is_matrix, width_of
 from onnxport.errors import InvalidInputError
 from onnxport.graph.outputs import Output
 from onnxport.graph.rows import is_frame
@@ -60,6 +60,8 @@ class OnnxEstimator(BaseEstimator):
     def __init__(self, model: Any = None, *, outputs: Mapping[str, str] | None = None) -> None:
         self.model = model
         self.outputs = outputs
+
+    notes: tuple[str, ...] = ()  # why the file's own estimator was not rebuilt
 
     def _facts(self) -> tuple[OnnxModel, Roles, tuple[InputSpec, ...]]:
         known = self.__dict__.get("_known")
@@ -156,6 +158,8 @@ class OnnxEstimator(BaseEstimator):
         specs = self._facts()[2]
         if len(specs) == 1 and isinstance(X, tuple) and len(X) == 1:
             X = X[0]
+        if len(specs) == 1 and fits(X, specs[0]) and len(X) >= least:
+            return {specs[0].name: X}
         if len(specs) == 1 and is_matrix(specs[0]) and not isinstance(X, (dict, tuple)):
             options = {
                 "accept_sparse": True,

@@ -72,6 +72,12 @@ def is_matrix(spec: InputSpec) -> bool:
     return numeric and spec.kind == "tensor" and spec.dims is not None and len(spec.dims) == 2
 
 
+def fits(rows: Any, spec: InputSpec) -> bool:
+    """Whether rows are an array of the input's own type and width, with which nothing is to be done."""
+    same = type(rows) is np.ndarray and rows.dtype == spec.dtype and is_matrix(spec) and rows.ndim == 2
+    return same and spec.dims is not None and rows.shape[1] == spec.dims[1]
+
+
 def _checked(X: Any, least: int) -> Any:
     """A matrix as scikit-learn checks it, its element type kept."""
     return check_array(

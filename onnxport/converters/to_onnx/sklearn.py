@@ -18,9 +18,11 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.onnx import edit
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, outputs_of
+from onnxport.converters.to_onnx.sklearn_record import record_of
 from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, UnsupportedOperator
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.fitted import ESTIMATOR
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.outputs import PRODUCED, Output, written
 from onnxport.graph.provenance import Source
@@ -91,6 +93,9 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     finished = finish(op, at_output(results), final_names, runtime=request.runtime, notes=notes)
     finished.metadata_props[PRODUCED] = written(outputs, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)
+    record = record_of(model, finished)
+    if record:
+        finished.metadata_props[ESTIMATOR] = record
     return OnnxModel(finished, notes=tuple(notes), runtime=request.runs_in)
 
 

@@ -134,6 +134,10 @@ class Runner(ABC):
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}
 
+    def refuses(self, error: Exception) -> bool:
+        """Whether an error of a run says that the model does not take such inputs, though a graph of it may."""
+        return False
+
     def says_columns(self, name: str) -> bool:
         """Whether the columns of the output `name` mean different things, so that each has its own scale."""
         return False

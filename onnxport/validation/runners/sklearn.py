@@ -62,6 +62,10 @@ class SklearnRunner(Runner):
         """One result for each output."""
         return produced(self.estimator, self._outputs, self._table(leaves))
 
+    def refuses(self, error: Exception) -> bool:
+        """Whether it is scikit-learn's check of its inputs: of NaN, unknown categories, no rows."""
+        return isinstance(error, ValueError) and not getattr(self.estimator, "graph_outputs", ())
+
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""
         if not any(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float32, np.float16) for leaf in leaves):

@@ -94,16 +94,16 @@ def _product_form(x: Array, rows: np.ndarray) -> tuple[Array, Array]:
     return np.maximum(scale - 2.0 * (x @ rows.T), 0.0), scale
 
 
-def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
-    """Both moved by about the fixed rows' mean, which keeps distances.
-
-    The mean is rounded to a power of two near each column's spread, so that whole numbers stay exact and equal distances equal.
-    """
-    if not len(rows):
-        return x, rows
+def centre_of(rows: np.ndarray) -> np.ndarray:
+    """About the rows' mean, rounded to a power of two near each column's spread: whole numbers less it stay exact."""
     spread, mean = rows.std(axis=0), rows.mean(axis=0)
     step = 2.0 ** np.floor(np.log2(np.where(spread > 0, spread, 1.0)))
-    centre = np.where(spread > 0, np.rint(mean / step) * step, rows[0])
+    return np.where(spread > 0, np.rint(mean / step) * step, rows[0])
+
+
+def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Both moved by about the fixed rows' mean, which keeps distances, and equal distances equal."""
+    centre = centre_of(rows) if len(rows) else np.zeros(0)
     return (x - centre, rows - centre) if centre.any() else (x, rows)
 
 

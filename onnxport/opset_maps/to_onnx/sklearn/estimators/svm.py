@@ -71,7 +71,7 @@ def _pairs(model: BaseEstimator) -> list[tuple[int, int]]:
     return list(combinations(range(len(model.classes_)), 2))
 
 
-def _pair_weights(model: BaseEstimator) -> np.ndarray:
+def pair_weights(model: BaseEstimator) -> np.ndarray:
     """For each pair i < j of classes the coefficient of each support vector for class i, [vectors, pairs]."""
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
@@ -87,7 +87,7 @@ def _pair_weights(model: BaseEstimator) -> np.ndarray:
 
 def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """For each pair i < j of classes how much a row is class i, [N, pairs]: libsvm's decision values."""
-    return _kernel_sum(op, model, x, _pair_weights(model), model._intercept_)
+    return _kernel_sum(op, model, x, pair_weights(model), model._intercept_)
 
 
 @lower(
@@ -120,7 +120,7 @@ def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
             raise UnsupportedOperator("scikit-learn allows break_ties only with decision_function_shape='ovr'")
         return take_class(model.classes_, np.argmax(called(op, model, "decision_function", x), axis=1))
     if count == 2:  # columns 0 and how much a row is the first class, by one product
-        wide = np.concatenate([np.zeros_like(weights := _pair_weights(model)), weights], axis=1)
+        wide = np.concatenate([np.zeros_like(weights := pair_weights(model)), weights], axis=1)
         pair = _kernel_sum(op, model, x, wide, np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
         return label_of_pair(model.classes_, pair, zero_is_second=True)
     scores = pair_scores(op, model, x)

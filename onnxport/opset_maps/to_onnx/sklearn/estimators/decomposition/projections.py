@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import fast_logdet
 
@@ -30,7 +31,9 @@ def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
     result = floats(op, x) @ dense(model.components_).T
     if getattr(model, "mean_", None) is not None:
-        result -= model.mean_.reshape(1, -1) @ model.components_.T
+        # the mean stays in the file, for the way back; runtimes compute the product when they load it
+        mean = op.initializer(f"{type(model).__name__}.mean_", ir.tensor(model.mean_.reshape(1, -1)))
+        result -= Array(op, mean) @ model.components_.T
     if getattr(model, "whiten", False):
         scale = np.sqrt(model.explained_variance_)
         result /= np.maximum(scale, np.finfo(scale.dtype).eps)

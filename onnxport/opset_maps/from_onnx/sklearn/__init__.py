@@ -1,0 +1,1 @@
+"""Graphs back to scikit-learn's own estimators."""

@@ -1,0 +1,197 @@
+"""Estimators to ONNX and back: of the same class, with the same parameters, predicting what the source predicts."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import onnxport
+
+sklearn = pytest.importorskip("sklearn", reason="scikit-learn is an extra")
+pytestmark = pytest.mark.sklearn
+
+from sklearn.compose import ColumnTransformer  # noqa: E402
+from sklearn.decomposition import PCA  # noqa: E402
+from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: E402
+from sklearn.impute import SimpleImputer  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline  # noqa: E402
+from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
+
+from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted  # noqa: E402
+from onnxport.sklearn import OnnxEstimator  # noqa: E402
+
+ROWS = np.random.default_rng(7).normal(size=(40, 4))
+FEW = {"n_estimators": 3, "random_state": 0}
+SOURCES = [
+    *(
+        (transformer, name, {})
+        for name in "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer Binarizer".split()
+    ),
+    (transformer, "PCA", {"n_components": 2, "whiten": True}),
+    (transformer, "TruncatedSVD", {"n_components": 2}),
+    (transformer, "PolynomialFeatures", {"degree": 3}),
+    (transformer, "SimpleImputer", {"strategy": "median"}),
+    (transformer, "KMeans", {"n_clusters": 3, "n_init": 1}),
+    (transformer, "IsolationForest", {"n_estimators": 4, "random_state": 0}),
+    *((regressor, name, {}) for name in "LinearRegression Ridge Lasso ElasticNet HuberRegressor SVR".split()),
+    (regressor, "KNeighborsRegressor", {"n_neighbors": 3, "weights": "distance"}),
+    (regressor, "RandomForestRegressor", FEW),
+    (regressor, "ExtraTreesRegressor", FEW),
+    (regressor, "GradientBoostingRegressor", FEW),
+    (regressor, "DecisionTreeRegressor", {"max_depth": 4}),
+    (regressor, "PoissonRegressor", {"positive": True}),
+    *((classifier, "LogisticRegression", {"classes": n, "C": 0.5, "text": True}) for n in (2, 3)),
+    (classifier, "SVC", {"gamma": 0.3}),
+    (classifier, "SVC", {"classes": 2, "kernel": "poly"}),
+    *(
+        (classifier, name, {})
+        for name in "LinearSVC RidgeClassifier SGDClassifier GaussianNB BernoulliNB MLPClassifier".split()
+    ),
+    (classifier, "MultinomialNB", {"positive": True}),
+    (classifier, "KNeighborsClassifier", {"n_neighbors": 4}),
+    (classifier, "LinearDiscriminantAnalysis", {"classes": 2}),
+    (classifier, "RandomForestClassifier", {**FEW, "classes": 2}),
+    (classifier, "ExtraTreesClassifier", FEW),
+    (classifier, "GradientBoostingClassifier", FEW),
+]
+
+
+def there_and_back(source, rows, tmp_path, **options):
+    onnxport.convert(source, inputs=rows, output=tmp_path / "model.onnx", **options)
+    return onnxport.convert(tmp_path / "model.onnx", to="sklearn")
+
+
+def agree(source, rebuilt, rows):
+    """That the methods whose results the file has give the same."""
+    methods = [name for name in ("predict", "predict_proba", "transform") if hasattr(source, name)]
+    methods = methods[:-1] if len(methods) > 1 and methods[-1] == "transform" else methods
+    for method in methods:
+        expected, result = (getattr(item, method)(rows) for item in (source, rebuilt))
+        expected, result = (item.toarray() if hasattr(item, "toarray") else item for item in (expected, result))
+        if expected.dtype.kind == "f":
+            assert np.allclose(result, expected, rtol=1e-9, atol=1e-11), method
+        else:
+            assert np.array_equal(result, expected), method
+
+
+def plain(params):
+    return {name: repr(value) for name, value in params.items() if name not in NOT_IN_FILES}  # NaN is not itself
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("maker", "name", "options"), SOURCES, ids=[f"{row[1]}-{i}" for i, row in enumerate(SOURCES)])
+def test_there_and_back(maker, name, options, tmp_path):
+    source = maker(name, **options)
+    rows = np.abs(ROWS) if options.get("positive") else ROWS
+    rebuilt = there_and_back(source, rows, tmp_path)
+    assert type(rebuilt) is type(source)
+    assert plain(rebuilt.get_params()) == plain(source.get_params())
+    agree(source, rebuilt, rows)
+
+
+def test_a_pipeline_of_columns_keeps_their_names(tmp_path):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {"age": rng.normal(40, 9, 60), "pay": rng.normal(size=60), "city": rng.choice(["Bern", "Rome"], 60)}
+    )
+    people.loc[3, "pay"] = np.nan
+    numbers = Pipeline([("fill", SimpleImputer()), ("scale", StandardScaler())])
+    columns = ColumnTransformer([("num", numbers, ["age", "pay"]), ("cat", OneHotEncoder(), ["city"])])
+    source = Pipeline([("columns", columns), ("model", LogisticRegression())]).fit(people, people["age"] > 40)
+    rebuilt = there_and_back(source, people, tmp_path)
+    assert isinstance(rebuilt, Pipeline)
+    assert list(rebuilt[:-1].get_feature_names_out()) == list(source[:-1].get_feature_names_out())
+    assert list(rebuilt.feature_names_in_) == ["age", "pay", "city"]
+    agree(source, rebuilt, people)
+
+
+def test_documents(tmp_path):
+    documents = ["a cat and a dog", "the dog barks", "a cat", "no bird"] * 3
+    source = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression()).fit(documents, [0, 1, 0, 1] * 3)
+    rebuilt = there_and_back(source, documents, tmp_path, validate=False)
+    assert isinstance(rebuilt, Pipeline)
+    assert rebuilt[0].vocabulary_ == source[0].vocabulary_
+    agree(source, rebuilt, documents)
+
+
+def test_unions_and_what_they_hold(tmp_path):
+    source = FeatureUnion([("scale", StandardScaler()), ("pca", PCA(2))], transformer_weights={"pca": 0.5}).fit(data())
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert [type(part) for _, part in rebuilt.transformer_list] == [StandardScaler, PCA]
+    agree(source, rebuilt, ROWS)
+    assert np.allclose(
+        rebuilt.transformer_list[1][1].inverse_transform(ROWS[:, :2]),
+        source.transformer_list[1][1].inverse_transform(ROWS[:, :2]),
+    )
+
+
+def test_what_only_the_fit_knew_is_not_invented(tmp_path):
+    source = classifier("DecisionTreeClassifier", max_depth=3)
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert isinstance(rebuilt, DecisionTreeClassifier)
+    assert np.isnan(rebuilt.feature_importances_).any()
+    assert np.array_equal(rebuilt.apply(ROWS), source.apply(ROWS))
+
+
+def test_numbers_that_the_graph_does_not_hold_leave_the_file_to_run(tmp_path):
+    source = unfitted("SVC", kernel="linear").fit(data(), data()[:, 0] > 0)
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert isinstance(rebuilt, OnnxEstimator)
+    assert "SVC" in " ".join(rebuilt.notes)
+    assert any("SVC" in note for note in rebuilt.onnxport_report.notes)
+    assert np.array_equal(rebuilt.predict(ROWS), source.predict(ROWS))
+
+
+def changed(model, change):
+    record = json.loads(model.metadata_props[ESTIMATOR])
+    change(record)
+    model.metadata_props[ESTIMATOR] = json.dumps(record)
+
+
+def deep(record):
+    value = 1
+    for _ in range(400):
+        value = {"l": [value]}
+    record["fitted"]["deep_"] = value
+
+
+HOSTILE = {
+    "a class that is no estimator": lambda record: record.update({"class": "system"}),
+    "a class of another package": lambda record: record.update({"class": "os.system"}),
+    "a method as an attribute": lambda record: record["fitted"].update({"predict": 1}),
+    "a dunder": lambda record: record["fitted"].update({"__class__": "str"}),
+    "a parameter that writes files": lambda record: record["params"].update({"n_jobs": 4096}),
+    "an unknown parameter": lambda record: record["params"].update({"hook": "x"}),
+    "a constant that is not there": lambda record: record["fitted"]["coef_"]["a"].update({"of": "nothing"}),
+    "another shape": lambda record: record["fitted"]["coef_"]["a"].update({"shape": [99, 4]}),
+    "an array of objects by type": lambda record: record["fitted"]["coef_"]["a"].update({"dtype": "V8"}),
+    "memory": lambda record: record["fitted"].update({"coef_": {"a": {"shape": [1 << 40], "dtype": "<f8", "fill": 0}}}),
+    "an unknown form": lambda record: record["fitted"].update({"coef_": {"eval": "1"}}),
+    "depth": deep,
+    "other numbers": lambda record: record["fitted"].update(
+        {"intercept_": {"a": {"shape": [3], "dtype": "<f8", "fill": 1}}}
+    ),
+    "no object": lambda record: record.update({"fitted": 3}),
+}
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_a_hostile_record_is_not_followed(attack):
+    source = classifier("LogisticRegression")
+    hub = onnxport.convert(source, inputs=ROWS, validate=False)
+    changed(hub.model, HOSTILE[attack])
+    rebuilt = onnxport.convert(hub, to="sklearn", validate=False)
+    assert isinstance(rebuilt, OnnxEstimator)
+    assert rebuilt.notes
+    assert np.array_equal(rebuilt.predict(ROWS), source.predict(ROWS))
+
+
+def test_a_hostile_tree_is_not_followed():
+    source = classifier("DecisionTreeClassifier", max_depth=3)
+    hub = onnxport.convert(source, inputs=ROWS, validate=False)
+    changed(hub.model, lambda record: record["fitted"]["tree_"]["tree"].update({"shape": [1, 1, 3]}))
+    assert isinstance(onnxport.convert(hub, to="sklearn", validate=False), OnnxEstimator)
