@@ -188,16 +188,16 @@ def _options(model: Any, options: Mapping[Any, Any]) -> dict[str, Any]:
         InvalidInputError: an option is not known here.
     """
     result: dict[str, Any] = {}
-    steps = dict(_steps(model, ""))
+    steps = list(_steps(model, ""))
     for key, value in options.items():
         if not isinstance(value, Mapping):
             result[str(key)] = value
             continue
-        path = next((path for path, step in steps.items() if key in (id(step), type(step)) or key is step), None)
+        path = next((path for path, step in steps if key in (id(step), type(step)) or key is step), None)
         if path is None:
             raise InvalidInputError(f"skl2onnx: options={key!r}: is no step of {type(model).__name__}")
         result.update(value) if path == "" else result.update({path: dict(value)})
-    known = {"zipmap", "raw_scores", *(path for path in steps if path)}
+    known = {"zipmap", "raw_scores", *(path for path, _ in steps if path)}
     odd = [name for name in result if name not in known]
     if odd:
         raise InvalidInputError(

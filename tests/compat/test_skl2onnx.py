@@ -76,7 +76,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.linear_model import LogisticRegression
 model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-onx = skl2onnx.to_onnx(model, X, options={id(model.steps[-1][1]): {"zipmap": False}})
+onx = skl2onnx.to_onnx(model, X, options={id(model): {"zipmap": False}})
+last = skl2onnx.to_onnx(model, X, options={id(model.steps[-1][1]): {"zipmap": False}})
+assert [item.name for item in last.graph.output] == ["label", "probabilities"]
 feeds, expected = {"X": X}, [model.predict(X), model.predict_proba(X)]
 names = ["label", "probabilities"]
 """,

@@ -1,0 +1,93 @@
+"""The pages of docs/migrate and docs/howto run: their Python blocks, page by page, and the site that they are part of."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from onnxport import frameworks
+
+ROOT = Path(__file__).parents[2]
+# The frameworks that each page's blocks need.
+PAGES = {
+    "howto/big-models.md": ["pytorch"],
+    "howto/ci.md": ["pytorch"],
+    "howto/custom-operators.md": ["pytorch"],
+    "howto/decoders-with-cache.md": ["huggingface"],
+    "howto/dynamic-shapes.md": ["pytorch"],
+    "howto/opsets-and-runtimes.md": ["pytorch"],
+    "howto/tolerance.md": ["pytorch"],
+    "migrate/keras-export.md": ["keras"],
+    "migrate/onnx-tf.md": ["tensorflow"],
+    "migrate/onnx2keras.md": ["keras"],
+    "migrate/onnx2torch.md": ["pytorch"],
+    "migrate/onnxmltools.md": ["sklearn"],
+    "migrate/optimum.md": ["huggingface"],
+    "migrate/skl2onnx.md": ["sklearn"],
+    "migrate/tf2onnx.md": ["tensorflow"],
+    "migrate/torch-onnx.md": ["pytorch"],
+}
+PROSE = {"howto/README.md", "howto/troubleshooting.md", "migrate/README.md"}
+
+
+def blocks(page):
+    """The Python blocks; those of other tools are marked ``py``."""
+    return re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.mark.sampled(0.5)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[getattr(pytest.mark, item) for item in needed]) for page, needed in PAGES.items()],
+)
+def test_a_page_runs(page, tmp_path, monkeypatch, request):
+    for framework in PAGES[page]:
+        package = frameworks.get(framework).package if framework != "huggingface" else "transformers"
+        pytest.importorskip(package, reason=f"{package} is an extra")
+    if "onnxmltools" in page:
+        pytest.importorskip("lightgbm", reason="LightGBM is an extra")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    for number, block in enumerate(blocks(page)):
+        exec(compile(block, f"{page}, block {number}", "exec"), names)
+    for name, value in list(names.items()):
+        if name.startswith("test_"):  # the page shows a test with the fixture of our plugin
+            value(request.getfixturevalue("assert_converts"))
+
+
+def test_every_page_is_listed():
+    known = {
+        path.relative_to(ROOT / "docs").as_posix()
+        for room in ("howto", "migrate")
+        for path in (ROOT / "docs" / room).glob("*.md")
+    }
+    assert known == set(PAGES) | PROSE
+    assert all(blocks(page) for page in PAGES)
+    assert not any(blocks(page) for page in PROSE)
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    if find_spec("mkdocs") is None or find_spec("mkdocstrings") is None or find_spec("material") is None:
+        pytest.skip("the extra docs is not installed")
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    reference = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
+    for name in ("convert", "validate", "OnnxModel", "Report", "register_to_onnx", "Framework"):
+        assert f">{name}<" in reference or f"{name}</span>" in reference
