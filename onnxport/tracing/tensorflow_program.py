@@ -86,6 +86,12 @@ class Program:
         """Whether the library holds a function of this name."""
         return self.graph._get_function(name) is not None
 
+    def implements(self, name: str) -> str:
+        """What a library function implements by its own word, the name of an entry of the map; empty where it names none."""
+        atomic = self.graph._get_function(name)
+        definition = atomic.cached_definition if hasattr(atomic, "cached_definition") else atomic.definition
+        return str(definition.attr["_implements"].s.decode()) if "_implements" in definition.attr else ""
+
     def argument_types(self, name: str) -> list[tf.DType]:
         """The element types of a library function's arguments."""
         atomic = self.graph._get_function(name)

@@ -220,6 +220,24 @@ def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
     return [*others, np.where(tied & among, pair.result, pair.expected)]
 
 
+def rounded_otherwise(pair: Pair, evidence: Evidence) -> np.ndarray | None:
+    """Elements of whole numbers that stand for real ones that lie no further off than the source's own further runs.
+
+    A sum that lies within its rounding of a half comes to one step or the next, and what is computed from it to others. None may
+    lie off by more steps than any of the source's runs shows, nor all together by more than twice what these show: a wrong step
+    or zero point moves all of them. A run that lies more than a step off on average is no rounding (a kernel of TFLite's is wrong).
+    """
+    others = [item for item in results(evidence.moved, pair, pair.expected) if item.shape == pair.expected.shape]
+    if np.shape(pair.result) != pair.expected.shape or pair.expected.size == 0:
+        return None
+    expected = pair.expected.astype(np.float64)
+    gaps = [gap for item in others if (gap := np.abs(item.astype(np.float64) - expected)).mean() <= 1.0]
+    own = np.abs(pair.result.astype(np.float64) - expected)
+    if not gaps or own.mean() > 2.0 * max(gap.mean() for gap in gaps):
+        return None
+    return np.asarray(own <= max(gap.max() for gap in gaps))
+
+
 def _agree(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Elementwise, as far as a small move of the inputs goes; a jump is more."""
     if a.dtype.kind in "OUSb" or b.dtype.kind in "OUSb":

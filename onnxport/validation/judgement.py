@@ -22,7 +22,17 @@ from onnxport.validation.comparison import (
     judge,
     worst_of,
 )
-from onnxport.validation.evidence import Evidence, Pair, budget, gather, jumps, shaped_like, with_more_moves, with_twins
+from onnxport.validation.evidence import (
+    Evidence,
+    Pair,
+    budget,
+    gather,
+    jumps,
+    rounded_otherwise,
+    shaped_like,
+    with_more_moves,
+    with_twins,
+)
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.numerics import random_outputs
@@ -118,6 +128,8 @@ class Trial:
             allowed = budget(self.parties, self.item, pair, evidence)
         exempt = self._undecided(pair) if evidence is not None else None
         others = jumps(pair, evidence) if evidence is not None else ()
+        if evidence is not None and self.parties.source.says_steps(pair.name):
+            exempt, others = rounded_otherwise(pair, evidence), ()
         options: dict[str, Any] = {"same_dtype": self.same_dtype, "exempt": exempt, "others": others}
         return judge(pair.name, pair.expected, result, allowed, **options)
 

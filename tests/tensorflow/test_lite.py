@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import tensorflow as tf
 
@@ -55,6 +56,69 @@ def test_an_image_classifier(classifier):
     names = {name for name, value in result.model.graph.initializers.items() if value.const_value.size > 1}
     tensors = {tensor.name for tensor in load(classifier).graph(0).tensors}
     assert len(names & tensors) >= 4, names  # weights keep their names
+
+
+def whole(converter):
+    """Whole numbers inside, ranges from a few images."""
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    images = np.random.default_rng(1).normal(size=(4, 1, 9, 8, 3)).astype(np.float32)
+    converter.representative_dataset = lambda: ([image] for image in images)
+
+
+def whole_outside(kind):
+    """Whole numbers inside and at the boundary."""
+
+    def setup(converter):
+        whole(converter)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        converter.inference_input_type = converter.inference_output_type = kind
+
+    return setup
+
+
+def hybrid(converter):
+    """Weights alone of 8 bits; TensorFlow leaves small ones as they are."""
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+
+
+def half(converter):
+    """Weights of 16 bits."""
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.target_spec.supported_types = [tf.float16]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [whole, whole_outside(tf.int8), whole_outside(tf.uint8), half],
+    ids="int8 int8-outside uint8-outside half".split(),
+)
+def test_quantised_classifiers(tmp_path, setup):
+    result = passed(written(tmp_path / "q.tflite", function_of(network, [None, 9, 8, 3]), setup=setup))
+    if setup is not half:  # each convolution reads and gives whole numbers, by which runtimes know it as quantised
+        for node in result.model.graph:
+            if node.op_type == "Conv":
+                makers = [value.producer().op_type for value in node.inputs if value.producer() is not None]
+                assert makers.count("DequantizeLinear") in (0, 3)  # a mean of windows may be a convolution too
+
+
+def test_a_wrong_zero_point_fails(tmp_path):
+    path = written(tmp_path / "q.tflite", function_of(network, [None, 9, 8, 3]), setup=whole_outside(tf.int8))
+    result = onnxport.convert(path, validate=False)
+    node = next(
+        node for node in result.model.graph if node.op_type == "QuantizeLinear" and node.outputs[0].is_graph_output()
+    )
+    zero = node.inputs[2]
+    zero.const_value = ir.tensor(zero.const_value.numpy() + np.int8(1))
+    node.replace_input_with(2, zero)
+    assert onnxport.validate(path, result).verdict == "failed"
+
+
+def test_hybrid_products_round_their_input_as_the_interpreter_does(tmp_path):
+    matrix, kernel = weights(48, 24), weights(3, 3, 8, 16)
+    dense = written(tmp_path / "d.tflite", function_of(lambda x: x @ matrix, [None, 48]), setup=hybrid)
+    windows = function_of(lambda x: tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")), [None, 5, 6, 8])
+    for path in (dense, written(tmp_path / "c.tflite", windows, setup=hybrid)):
+        assert "INT8" in {value.dtype.name for value in passed(path).model.graph.initializers.values()}
 
 
 def test_to_another_framework(classifier):

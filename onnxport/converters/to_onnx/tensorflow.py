@@ -31,6 +31,7 @@ from onnxport.graph.passes.layout import PushTransposesPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.products import RecogniseProductsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
+from onnxport.graph.passes.transpose_quantised import TransposeQuantisedPass
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
@@ -105,6 +106,7 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
         *(each(names) for each in recognise),
         RemoveUnusedNodesPass(),  # what was recognised reads its operands no more
         PushTransposesPass(names),
+        TransposeQuantisedPass(names),
         MergeReshapesPass(names),
         MergePadsPass(),
     )
@@ -151,6 +153,9 @@ class _Lowering:
         """
         if function.name in self._parts:
             return self._part_results(op, self._parts[function.name], arguments)
+        composite = table.find(self.program.implements(function.name))
+        if composite is not None:
+            return [composite.function(op, *arguments)]
         types = self.program.argument_types(function.name)
         shapes = [_tf_shape(item, dtype) for item, dtype in zip(arguments, types, strict=True)]
         graph = self.program.function(function.name, shapes)

@@ -113,6 +113,13 @@ class _Walk:
     def _unary(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
         return self._push(node, [source, *node.inputs[1:]], perm)
 
+    def _quantise(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        """Of one scale for all."""
+        scale = node.inputs[1]
+        return (
+            scale is not None and scale.shape is not None and not scale.shape.rank() and self._unary(node, source, perm)
+        )
+
     def _is_bias(self, node: ir.Node) -> bool:
         """An Add of a vector to a transposed convolution that has no bias: the vector becomes the bias."""
         for value, vector in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
@@ -125,8 +132,12 @@ class _Walk:
                 continue
             channels = result.shape[1] if result.shape is not None else None
             alone = len(value.uses()) == 1 and len(result.uses()) == 1
-            if not alone or value.is_graph_output() or vector.shape[0] != channels or not vector.is_initializer():
+            if not alone or value.is_graph_output() or vector.shape[0] != channels or not of_weight(vector):
                 continue
+            stored = vector.producer()
+            if stored is not None and stored.graph is not None:  # where the convolution can read it
+                stored.graph.remove(stored)
+                self.graph.insert_before(conv, [stored])
             conv.resize_inputs(3)
             conv.replace_input_with(2, vector)
             for key, item in node.metadata_props.items():
@@ -271,6 +282,7 @@ class _Walk:
 _REWRITES: dict[str, Callable[[_Walk, ir.Node, ir.Value, list[int]], bool]] = {
     **dict.fromkeys(_UNARY, _Walk._unary),
     **dict.fromkeys(_REDUCTIONS, _Walk._reduce),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _Walk._quantise),
     "Concat": _Walk._concat,
     "Gather": _Walk._gather,
     "Pad": _Walk._pad,
@@ -297,6 +309,14 @@ def _transposed(value: ir.Value | None) -> tuple[ir.Value, list[int]] | None:
     if node is None or node.op_type != "Transpose" or node.domain or node.inputs[0] is None:
         return None
     return None if node.inputs[0].is_initializer() else (node.inputs[0], _perm(node))
+
+
+def of_weight(value: ir.Value) -> bool:
+    """Whether a value is a weight, or the real numbers that a weight stands for, which nothing else reads."""
+    node = value.producer()
+    if node is None or node.op_type not in ("Cast", "DequantizeLinear") or node.domain:
+        return value.is_initializer()
+    return len(value.uses()) == 1 and all(item is not None and item.is_initializer() for item in node.inputs)
 
 
 def _numbers(value: ir.Value | None) -> list[int] | None:

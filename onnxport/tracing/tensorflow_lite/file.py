@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -27,6 +28,7 @@ _TYPES: dict[int, tf.DType] = {
     if name.isupper() and hasattr(tf, name.lower().replace("float64", "double"))
 }
 _TYPE_NAMES = {code: name.lower() for name, code in vars(schema.TensorType).items() if name.isupper()}
+FLOAT32: int = schema.TensorType.FLOAT32
 _MOST_RANK = 32
 
 
@@ -125,9 +127,38 @@ class LiteFile:
     @cached_property
     def rewritten(self) -> bytes:
         """The model written anew: what a reader without checks can follow."""
-        builder = Builder(self._data.nbytes + 4096)
-        builder.Finish(self._content.Pack(builder), file_identifier=b"TFL3")
-        return bytes(builder.Output())
+        return _packed(self._content)
+
+    def moved(self, change: Callable[[np.ndarray], np.ndarray]) -> bytes:
+        """The model written anew with `change` of its floating-point constants of several numbers, and of the scales of steps."""
+        content = copy(self._content)
+        content.buffers, content.subgraphs = list(content.buffers or ()), [copy(item) for item in content.subgraphs]
+        for graph in content.subgraphs:
+            graph.tensors = [copy(item) for item in graph.tensors or ()]
+            for tensor in graph.tensors:
+                if tensor.quantization is not None and tensor.quantization.scale is not None:
+                    tensor.quantization = copy(tensor.quantization)
+                    tensor.quantization.scale = change(np.asarray(tensor.quantization.scale, np.float32))
+                data = self._bytes(tensor.buffer)
+                if data is not None and tensor.type == FLOAT32 and data.nbytes > 4:
+                    buffer = content.buffers[tensor.buffer] = copy(content.buffers[tensor.buffer])
+                    buffer.data = change(np.array(data).view(np.float32)).view(np.uint8)
+                    buffer.offset = buffer.size = 0
+        return _packed(content)
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Whether a tensor is quantised."""
+        graphs = range(len(self._content.subgraphs))
+        return any(item.steps is not None for index in graphs for item in self.graph(index).tensors)
+
+    @property
+    def longest_sum(self) -> int:
+        """The most numbers that belong to one result of a constant: its size by its first dimension."""
+        shapes = [
+            _numbers(item.shape) for graph in self._content.subgraphs for item in graph.tensors or () if item.buffer
+        ]
+        return max((math.prod(shape[1:]) for shape in shapes if len(shape) > 1), default=1)
 
     def graph(self, index: int) -> Graph:
         """A graph of the file."""
@@ -272,6 +303,12 @@ def _code(item: Any) -> tuple[str, bool]:
     code = max(item.builtinCode, item.deprecatedBuiltinCode)  # the format's way to go beyond 127
     name = _BUILTINS.get(code, f"operator {code}")
     return (_text(item.customCode), True) if name == "CUSTOM" else (name, False)
+
+
+def _packed(content: Any) -> bytes:
+    builder = Builder(4096)
+    builder.Finish(content.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
 
 
 def _text(value: bytes | str | None) -> str:

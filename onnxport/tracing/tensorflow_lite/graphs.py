@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator, first_line
-from onnxport.tracing.tensorflow_lite.file import Graph, LiteFile, Operator, Tensor, array_of, called
+from onnxport.tracing.tensorflow_lite.file import FLOAT32, Graph, LiteFile, Operator, Tensor, array_of, called
 from onnxport.tracing.tensorflow_lite.node import Node
 from onnxport.tracing.tensorflow_lite.operators import TABLE
+from onnxport.tracing.tensorflow_lite.quantised import is_quantised, run
 from onnxport.tracing.trust.faults import damaged
 
 Weights = Callable[[int, Tensor], Any]  # what stands for a constant of a graph
@@ -66,7 +67,7 @@ class Reader:
             raise node.refused("it has no form in TensorFlow's operators")
         with tf.name_scope(scope_of(node.outputs[0].name) if node.outputs else "operator"):
             try:
-                results = function(node, *operands)
+                results = run(node, function, operands) if is_quantised(node) else function(node, *operands)
             except (UnsupportedOperator, tf.errors.OperatorNotAllowedInGraphError):
                 raise
             except (ValueError, TypeError, IndexError, AttributeError, tf.errors.OpError) as error:
@@ -115,7 +116,17 @@ def constants(model: LiteFile, root: int) -> Iterator[tuple[Place, Tensor, np.nd
                 continue
             tensor = graph.tensors[number]
             if tensor.data is not None or 0 in tensor.dims:
-                yield (index, number), tensor, array_of(model.title, tensor)
+                array = array_of(model.title, tensor)
+                yield (
+                    (index, number),
+                    *(_real(tensor, array) if tensor.dtype == tf.int64 and tensor.steps else (tensor, array)),
+                )
+
+
+def _real(tensor: Tensor, array: np.ndarray) -> tuple[Tensor, np.ndarray]:
+    """The biases of 16-bit activations, which ONNX has no such type for, as the real numbers that they stand for."""
+    scale = tensor.steps.scale.astype(np.float64) if tensor.steps is not None else 1.0
+    return replace(tensor, kind=FLOAT32, steps=None), (array * scale).astype(np.float32)
 
 
 def scope_of(name: str) -> str:

@@ -150,6 +150,10 @@ class Runner(ABC):
         """Whether the output `name` holds classes, which are equal or not, also where they are floating-point numbers."""
         return False
 
+    def says_steps(self, name: str) -> bool:
+        """Whether the output `name` holds whole numbers that real ones are rounded to."""
+        return False
+
     def undecided(self, leaves: Sequence[Any], name: str, slack: float) -> np.ndarray | None:
         """Elements of the output `name` that the model itself can't tell within `slack`, relative to its scores' scale."""
         return None

@@ -1,4 +1,9 @@
-"""TFLite files, run by TensorFlow's interpreter; in float64 and with moved weights as TensorFlow's own operators."""
+"""TFLite files, run by TensorFlow's interpreter.
+
+There is no float64 run: the interpreter has none, and the file as TensorFlow's operators is the conversion's own reading of it,
+which must not vouch for itself. What rounding costs, the interpreter shows with other kernels of its own and with moved weights
+and scales.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,18 @@ import tensorflow as tf
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.native_log import native_log_kept
-from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
-from onnxport.validation.runners.tensorflow_traced import TracedRunner
-from onnxport.validation.runners.tensorflow_wide import Twins
+from onnxport.validation import tolerance
+from onnxport.validation.numerics import Numerics
+from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
 
 
-class LiteRunner(TracedRunner):
+class LiteRunner(Runner):
     """Runs a signature of a file; each run starts with the states that the file begins with."""
 
     framework: ClassVar[str] = "tensorflow"
     runtime = "tf.lite.Interpreter"
+    windows_without_rows: ClassVar[bool] = False  # the interpreter takes no images of no rows
+    products_keep_nan: ClassVar[bool] = False  # a fused activation may make 0 of NaN
 
     def __init__(self, model: Any, key: str | None, example: Example | None) -> None:
         super().__init__("TFLite file", example)
@@ -28,10 +35,8 @@ class LiteRunner(TracedRunner):
         self._specs: dict[str, Any] = model.specs(key)
         graph = model.graph(self._signature.graph)
         self._sizes = {name: graph.tensors[number].dims for name, number in self._signature.inputs.items()}
-        self._twins = Twins(model.function(key), tf.constant)
-        with warnings.catch_warnings(), native_log_kept():
-            warnings.simplefilter("ignore")  # it names the package that is to replace it
-            self._interpreter = tf.lite.Interpreter(model_content=model.rewritten, num_threads=1)
+        self._model = model
+        self._interpreter = _interpreter(model.rewritten)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """The outputs of the signature, by name in its order."""
@@ -41,6 +46,29 @@ class LiteRunner(TracedRunner):
         with native_log_kept():
             results = self._by_signature(given) if self._signature.key else self._by_tensors(given)
         return self._named([results[name] for name in self._signature.outputs])
+
+    @property
+    def numerics(self) -> Numerics:
+        """The longest row of its weights is as long as its sums."""
+        return Numerics(min(max(DEFAULT_LENGTH, self._model.longest_sum), 1024))
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """With weights and scales off by units in the last place; where there are scales, by other kernels of TFLite too."""
+        rng = np.random.default_rng(seed)
+        content = self._model.moved(lambda array: tolerance.nudge(array, units, rng))
+        kernels = _KERNELS[seed % 3] if self._model.has_steps else _KERNELS[0]
+        usual, self._interpreter = self._interpreter, _interpreter(content, kernels)
+        try:
+            return self.run(leaves)
+        finally:
+            self._interpreter = usual
+
+    def says_steps(self, name: str) -> bool:
+        """Whether the output `name` holds whole numbers that stand for real ones."""
+        graph = self._model.graph(self._signature.graph)
+        return (
+            graph.tensors[self._signature.outputs[name]].steps is not None if name in self._signature.outputs else False
+        )
 
     def _check(self, name: str, value: np.ndarray) -> None:
         sizes = self._sizes[name]
@@ -64,6 +92,16 @@ class LiteRunner(TracedRunner):
 
     def _named(self, result: Any) -> Outputs:
         return [(name, np.asarray(item)) for name, item in zip(self._signature.outputs, result, strict=True)]
+
+
+_RESOLVERS = tf.lite.experimental.OpResolverType
+_KERNELS = (_RESOLVERS.AUTO, _RESOLVERS.BUILTIN_REF, _RESOLVERS.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+
+
+def _interpreter(content: bytes, kernels: Any = _KERNELS[0]) -> Any:
+    with warnings.catch_warnings(), native_log_kept():
+        warnings.simplefilter("ignore")  # it names the package that is to replace it
+        return tf.lite.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
 
 
 def bind(model: Any, binding: Binding) -> Runner:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
 
 _FLOAT = ir.DataType.FLOAT
@@ -158,3 +158,56 @@ def quantize_and_dequantize(
     scaled = op.Mul(op.node("Min", op.node("Max", input, low), high), scale)
     rounded = op.Round(scaled) if round_mode == "HALF_TO_EVEN" else op.Floor(op.Add(scaled, 0.5))
     return op.Mul(rounded, step)
+
+
+def _steps(name: str, taken: Any, axis: int | None, zero_point: Any) -> Callable[[Any], Any]:
+    """A function that implements one of the operators of this name, of int8."""
+    scale = tf.constant(0.25 if axis is None else [0.5, 0.25, 0.125])
+
+    def body(x: Any, scale: Any, zero_point: Any, axis: Any) -> Any:
+        zero = tf.cast(zero_point, tf.float32)
+        if x.dtype != tf.float32:
+            return (tf.cast(x, tf.float32) - zero) * scale
+        return tf.cast(tf.clip_by_value(tf.round(x / scale) + zero, -128.0, 127.0), tf.int8)
+
+    def run(x: Any) -> Any:
+        specs = [tf.TensorSpec(x.shape, taken), tf.TensorSpec(scale.shape), tf.TensorSpec(scale.shape, tf.int8)]
+        composite = tf.function(
+            body, input_signature=[*specs, tf.TensorSpec([], tf.int32)], experimental_implements=f"onnxport::{name}"
+        )
+        return composite(tf.cast(x, taken), scale, tf.constant(zero_point, tf.int8), tf.constant(axis or 0))
+
+    return run
+
+
+@tensorflow.lower(
+    "onnxport::DequantizeLinear",
+    cases=[
+        case(_steps("DequantizeLinear", tf.int8, None, 3), i32(5, 3)),
+        case(_steps("DequantizeLinear", tf.int8, 1, [3, 0, -2]), i32(5, 3)),
+    ],
+)
+def dequantize_linear(op: OpBuilder, x: ir.Value, scale: ir.Value, zero_point: ir.Value, axis: ir.Value) -> ir.Value:
+    """The real numbers that whole ones stand for, with a scale for all or for each channel: what TFLite files compute with."""
+    if x.dtype == ir.DataType.INT32:  # its zero point can't be other than 0
+        return op.DequantizeLinear(x, scale, axis=_axis(op, axis))
+    return op.DequantizeLinear(x, scale, zero_point, axis=_axis(op, axis))
+
+
+@tensorflow.lower(
+    "onnxport::QuantizeLinear",
+    cases=[
+        case(_steps("QuantizeLinear", tf.float32, None, 3), f32(5, 3)),
+        case(_steps("QuantizeLinear", tf.float32, 1, [3, 0, -2]), f32(5, 3)),
+    ],
+)
+def quantize_linear(op: OpBuilder, x: ir.Value, scale: ir.Value, zero_point: ir.Value, axis: ir.Value) -> ir.Value:
+    """The whole numbers that stand for real ones, halves to even, within their type."""
+    return op.QuantizeLinear(x, scale, zero_point, axis=_axis(op, axis))
+
+
+def _axis(op: OpBuilder, axis: ir.Value) -> int:
+    number = op.constant(axis)
+    if number is None:
+        raise UnsupportedOperator(f"{op.name}: the axis is computed when the model runs")
+    return int(number)

@@ -58,6 +58,7 @@ _SIMPLE: dict[str, Callable[..., Any]] = {
     "PRELU": lambda x, slope: tf.where(x >= 0, x, x * slope),
     "HARD_SWISH": lambda x: x * tf.nn.relu6(x + 3.0) * (1.0 / 6.0),
 }
+_SIMPLE["QUANTIZE"] = _SIMPLE["DEQUANTIZE"] = lambda x: x  # what they convert, `quantised` does
 TABLE.update({name: simple(function) for name, function in _SIMPLE.items()})
 
 
