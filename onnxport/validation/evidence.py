@@ -225,7 +225,7 @@ def rounded_otherwise(pair: Pair, evidence: Evidence) -> np.ndarray | None:
 
     A sum that lies within its rounding of a half comes to one step or the next, and what is computed from it to others. None may
     lie off by more steps than any of the source's runs shows, nor all together by more than twice what these show: a wrong step
-    or zero point moves all of them. A run that lies more than a step off on average is no rounding (a kernel of TFLite's is wrong).
+    or zero point moves all of them. A run that lies more than a step off on average is none of rounding: its kernel is wrong.
     """
     others = [item for item in results(evidence.moved, pair, pair.expected) if item.shape == pair.expected.shape]
     if np.shape(pair.result) != pair.expected.shape or pair.expected.size == 0:
