@@ -149,7 +149,7 @@ class LiteFile:
     @cached_property
     def has_steps(self) -> bool:
         """Whether a tensor is quantised."""
-        graphs = range(len(self._content.subgraphs))
+        graphs = range(self.graphs)
         return any(item.steps is not None for index in graphs for item in self.graph(index).tensors)
 
     @property
@@ -159,6 +159,11 @@ class LiteFile:
             _numbers(item.shape) for graph in self._content.subgraphs for item in graph.tensors or () if item.buffer
         ]
         return max((math.prod(shape[1:]) for shape in shapes if len(shape) > 1), default=1)
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs the file has."""
+        return len(self._content.subgraphs)
 
     def graph(self, index: int) -> Graph:
         """A graph of the file."""

@@ -31,7 +31,7 @@ def quantised(x: Any, steps: Steps, dtype: tf.DType) -> Any:
 def dynamic_steps(x: Any, *, symmetric: bool, axes: list[int]) -> tuple[Any, Any]:
     """x as steps of 8 bits from zero, float32, and their size, one for each slice over `axes`: the input of hybrid kernels.
 
-    As XNNPACK, the interpreter's default, has it (xnn_f32_qd8_asymmetric_quantization_params), halves to even; the symmetric form,
+    As XNNPACK, the interpreter's default, has it (xnn_f32_qd8_asymmetric_quantization_params), halves to even; the symmetric one,
     which XNNPACK leaves to TFLite's own kernels, as PortableSymmetricQuantizeFloats of portable_tensor_utils.cc.
     """
     low = tf.reduce_min(x, axes, keepdims=True)
