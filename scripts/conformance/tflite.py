@@ -3,8 +3,8 @@
     python -m scripts.conformance.tflite --results build/tflite.jsonl
     python -m scripts.conformance.tflite --results build/tflite.jsonl --report docs/conformance/tflite.md
 
-The files are of the calls of `tensorflow_draws` for every operator of `tf.raw_ops`, as far as the converter writes them with builtin
-operators alone (of float32 ones a second file with 8-bit numbers inside), and of architectures of `keras.applications`. Each is
+The files are of the calls of `tensorflow_draws` for every operator of `tf.raw_ops`, as far as the converter writes them with
+builtin operators alone (of float32 ones a second file with 8-bit numbers inside), and of architectures of `keras.applications`. Each is
 converted as `onnxport.convert` does it, proof included.
 """
 
@@ -150,22 +150,23 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
     for item in written:
         for code in item[0].rpartition(": ")[2].split():
             by_code[code].append(item)
+    verdicts = collections.Counter(item[1] for item in written)
     lines = [
         "# TFLite's operators",
         "",
-        f"Written by `scripts/conformance/tflite.py` with TensorFlow {tf.__version__}: files that its converter writes of calls of",
-        "`tf.raw_ops` with builtin operators alone, in float32 and with 8-bit numbers inside, and of architectures of",
-        "`keras.applications`. *right* files are proved against `tf.lite.Interpreter`; *source fails*: the interpreter can't run them.",
+        f"Written by `scripts/conformance/tflite.py` with TensorFlow {tf.__version__}: files that its converter writes of calls",
+        "of `tf.raw_ops` with builtin operators alone, in float32 and with 8-bit numbers inside, and of architectures of",
+        "`keras.applications`. *right*: proved against `tf.lite.Interpreter`; *source fails*: the interpreter can't run it.",
         "",
-        *workers.counts(VERDICTS, {"files": collections.Counter(item[1] for item in written)}, {}),
+        *workers.counts(VERDICTS, {"files": verdicts}, {}),
         "",
         "| architecture | verdicts |",
         "|-|-|",
     ]
     for name, found in results.items():
         if name.startswith("keras."):
-            verdicts = ", ".join(f"{label.partition(':')[0]} {verdict}" for label, verdict, _ in found)
-            lines.append(f"| {name.removeprefix('keras.')} | {verdicts} |")
+            each = ", ".join(f"{label.partition(':')[0]} {verdict}" for label, verdict, _ in found)
+            lines.append(f"| {name.removeprefix('keras.')} | {each} |")
     lines += ["", "| builtin operator | files | right | others |", "|-|-|-|-|"]
     for code, items in sorted(by_code.items()):
         right = sum(item[1] == "right" for item in items)
