@@ -4,8 +4,8 @@
     python -m scripts.conformance.tflite --results build/tflite.jsonl --report docs/conformance/tflite.md
 
 The files are of the calls of `tensorflow_draws` for every operator of `tf.raw_ops`, as far as the converter writes them with
-builtin operators alone (of float32 ones a second file with 8-bit numbers inside), and of architectures of `keras.applications`. Each is
-converted as `onnxport.convert` does it, proof included.
+builtin operators alone (of float32 ones a second file with 8-bit numbers inside), and of architectures of `keras.applications`.
+Each is converted as `onnxport.convert` does it, proof included.
 """
 
 from __future__ import annotations
