@@ -81,6 +81,12 @@ def settled(path: Path, read: Callable[[], T]) -> T:
     return read()
 
 
+def size_and_time(handle: int) -> tuple[int, int]:
+    """Size and time of the last change of an open file."""
+    status = os.fstat(handle)
+    return status.st_size, status.st_mtime_ns
+
+
 class MappedFile:
     """A data file, open and mapped for as long as one of its tensors lives.
 
@@ -96,7 +102,7 @@ class MappedFile:
         except OSError as error:
             raise InvalidModelError(f"the data file {path!r} can't be opened: {error.strerror}") from error
         weakref.finalize(self, os.close, self._handle)
-        self._state = self._now()
+        self._state = size_and_time(self._handle)
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
             raise InvalidModelError(f"the data file {path!r} is not a file")
         self.size = self._state[0]
@@ -110,15 +116,11 @@ class MappedFile:
         Raises:
             InvalidModelError: the file was written to since it was opened.
         """
-        if self._now() != self._state:
+        if size_and_time(self._handle) != self._state:
             raise InvalidModelError(
                 f"the data file {self.path!r} was changed after the model was loaded; load it again"
             )
         return self._bytes[offset : offset + length]
-
-    def _now(self) -> tuple[int, int]:
-        status = os.fstat(self._handle)
-        return status.st_size, status.st_mtime_ns
 
 
 def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[TensorSlot]:

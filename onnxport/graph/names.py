@@ -32,6 +32,16 @@ def numbered(base: str, taken: set[str | None], first: int = 1) -> str:
     return name
 
 
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The names, with a number behind those that come again.
+
+    >>> unique_names(["x", "x", "x_1"])
+    ['x', 'x_1', 'x_1_1']
+    """
+    taken = NameAuthority()
+    return [taken.unique(name) for name in names]
+
+
 def component_names(kind: str, count: int) -> list[str] | None:
     """Names of the `count` tensors that a value of TensorFlow's type `kind` consists of, in its order; None for a plain tensor.
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
 from onnxport.frameworks.keras import input_shapes, input_structure
-from onnxport.graph.names import positional
-from onnxport.tracing.keras_names import output_names, unique
+from onnxport.graph.names import positional, unique_names
+from onnxport.tracing.keras_names import output_names
 from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 from onnxport.tracing.trust.keras import check_file, check_weights
@@ -122,7 +122,7 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
     from onnxport.tracing.tensorflow_functions import traced
 
     tensors = keras.tree.flatten(structure)
-    names = unique([item.name for item in tensors])
+    names = unique_names([item.name for item in tensors])
     shapes = input_shapes(model, tensors)
     parts = zip(shapes, tensors, names, strict=True)
     specs = [tf.TensorSpec(shape, item.dtype, name=name) for shape, item, name in parts]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from onnxport.frameworks.keras import input_structure
-from onnxport.graph.names import NameAuthority
+from onnxport.graph.names import unique_names
 
 
 def input_names(model: Any) -> list[str] | None:
     """The names of a functional or sequential model's inputs; None where it has none of its own."""
     structure = input_structure(model)
-    return None if structure is None else unique([item.name for item in keras.tree.flatten(structure)])
+    return None if structure is None else unique_names([item.name for item in keras.tree.flatten(structure)])
 
 
 def output_names(model: Any) -> list[str] | None:
     """The names of a functional model's results; None where their paths name them, or it has none of its own."""
     names = getattr(model, "output_names", None)  # a sequential model has none
-    return None if names is None or isinstance(model._outputs_struct, Mapping) else unique(names)
+    return None if names is None or isinstance(model._outputs_struct, Mapping) else unique_names(names)
 
 
 def in_order(value: Any) -> Any:
@@ -31,9 +31,3 @@ def in_order(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(in_order(item) for item in value)
     return value
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that come again."""
-    taken = NameAuthority()
-    return [taken.unique(name) for name in names]

@@ -11,7 +11,8 @@ import keras
 import torch
 
 from onnxport.frameworks.keras import input_shapes, input_structure
-from onnxport.tracing.keras_names import in_order, output_names, unique
+from onnxport.graph.names import unique_names
+from onnxport.tracing.keras_names import in_order, output_names
 from onnxport.tracing.pytorch_caches import Spare
 from onnxport.tracing.pytorch_modules import with_forward
 
@@ -101,7 +102,7 @@ def _functional(model: Any, structure: object) -> Module:
     return Module(
         _plain(model, forward, signature),
         flatten,
-        unique(names),
+        unique_names(names),
         output_names(model),
         tuple(_example(shape, item.dtype) for shape, item in zip(shapes, tensors, strict=True)),
         dims if open_beside_batch else None,

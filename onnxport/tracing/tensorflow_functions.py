@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, TracingError
-from onnxport.graph.names import positional
+from onnxport.graph.names import positional, unique_names
 from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
-from onnxport.tracing.tensorflow_names import output_name, tensors_of, unique
+from onnxport.tracing.tensorflow_names import output_name, tensors_of
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 
 
@@ -84,7 +84,7 @@ def of_concrete(
 
 def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequence[Any]) -> list[str]:
     if function.structured_input_signature is None:  # a part of a graph, as `prune` gives one
-        return unique([_placeholder_name(tensor) for tensor in tensors])
+        return unique_names([_placeholder_name(tensor) for tensor in tensors])
     args, kwargs = function.structured_input_signature
     parameters = list(function.function_type.parameters)
     roots = list(zip(positional(parameters, len(args)), args, strict=True))
@@ -96,8 +96,8 @@ def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequ
     same = all(leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape) for leaf, tensor in pairs)
     fits = len(leaves) == len(tensors) and same
     if fits:
-        return unique([".".join(path) for path, _ in leaves])
-    return unique([_placeholder_name(tensor) for tensor in tensors])
+        return unique_names([".".join(path) for path, _ in leaves])
+    return unique_names([_placeholder_name(tensor) for tensor in tensors])
 
 
 def _placeholder_name(tensor: tf.Tensor) -> str:
@@ -122,7 +122,7 @@ def _outputs(function: tf.types.experimental.ConcreteFunction, names: Sequence[s
             raise TracingError(f"the function has {len(tensors)} results but its structure shows {len(leaves)}")
         # A function that was differentiated also hands out, after its own results, what the gradient needs.
         tensors = tensors[: len(leaves)]
-        names = unique([output_name(path) for path, _ in leaves])
+        names = unique_names([output_name(path) for path, _ in leaves])
     if not tensors:
         raise TracingError("the function returns no tensor: there is nothing to convert")
     return tuple(Port.result(name, tensor) for name, tensor in zip(names, tensors, strict=True))

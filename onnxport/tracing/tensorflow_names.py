@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from onnxport.graph.names import NameAuthority, component_names
+from onnxport.graph.names import component_names
 
 
 def output_name(path: tuple[str, ...]) -> str:
@@ -50,13 +50,3 @@ def tensors_of(structure: object, prefix: tuple[str, ...] = ()) -> Iterable[tupl
         yield from (
             [(path, leaf)] if names is None else [((*path, n), part) for n, part in zip(names, parts, strict=True)]
         )
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """The names, repeated ones numbered.
-
-    >>> unique(["x", "x", "x_1"])
-    ['x', 'x_1', 'x_1_1']
-    """
-    taken = NameAuthority()
-    return [taken.unique(name) for name in names]

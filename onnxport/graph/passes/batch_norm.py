@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
-from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.matching import arithmetic_nodes, factors_of, producer
-from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16})
 
@@ -28,7 +27,7 @@ class _Parts:
     shift: ir.Value | None
 
 
-class RecogniseBatchNormPass(InPlacePass):
+class RecogniseBatchNormPass(NamingPass):
     """Writes ``x * m + (shift - mean * m)``, with ``m = scale / sqrt(variance + epsilon)``, as BatchNormalization:
 
     1. over axis 1 as it stands;
@@ -37,10 +36,6 @@ class RecogniseBatchNormPass(InPlacePass):
     Runtimes merge BatchNormalization into the convolution before it, and importers make a layer of it; scale and shift may
     each be missing. The arithmetic must be over vectors with one number a channel.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with those sums replaced."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
 from onnxport.graph.facts import Fact
-from onnxport.graph.names import CONSTANT, NameAuthority
+from onnxport.graph.names import CONSTANT
 from onnxport.graph.passes.matching import arithmetic_nodes, factors_of, producer, scalar
-from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 
 # Set on a value that is computed as the complementary error function of another: that one.
 ERFC_OF: Fact[ir.Value] = Fact("erfc of")
@@ -20,17 +20,13 @@ _SINCE = 20  # the opset that Gelu comes with
 _ROOT = math.sqrt(0.5)
 
 
-class RecogniseGeluPass(InPlacePass):
+class RecogniseGeluPass(NamingPass):
     """Writes ``(0.5 x) erfc(-x / sqrt(2))`` of float32 as Gelu, before opset 20 as ``(0.5 x) (1 + erf(x / sqrt(2)))``; and from
     opset 20 on ``(0.5 x) (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`` as its approximation.
 
     What is written for the complementary error function alone keeps its digits where it is near 0; beside x, which it is
     multiplied by, they are below a rounding.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with those products replaced."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
-from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.matching import (
     arithmetic_nodes,
     factors_of,
@@ -15,19 +14,15 @@ from onnxport.graph.passes.matching import (
     small_numbers,
     without_reshape,
 )
-from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 
 _SINCE = 17  # the opset that LayerNormalization comes with
 
 
-class RecogniseLayerNormPass(InPlacePass):
+class RecogniseLayerNormPass(NamingPass):
     """Writes ``x m + (shift - mean m)``, with ``m = scale / sqrt(variance + epsilon)`` and mean and variance those of x over its
     last axes, as LayerNormalization, from opset 17 on. Scale and shift may each be missing.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with those sums replaced."""

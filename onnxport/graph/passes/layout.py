@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
 from onnxport.graph.names import NameAuthority
-from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 from onnxport.graph.result_types import Dim
 
 _UNARY = frozenset(
@@ -24,7 +24,7 @@ _BROADCAST = frozenset(
 _REDUCTIONS = {f"Reduce{name}" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()}
 
 
-class PushTransposesPass(InPlacePass):
+class PushTransposesPass(NamingPass):
     """Moves transposes toward the outputs until they meet their inverse, in one walk over the graph:
 
     1. ``Transpose(Transpose(x))`` becomes one transpose, or none where they cancel;
@@ -36,10 +36,6 @@ class PushTransposesPass(InPlacePass):
     A transpose that nothing reads any more is left to the removal of unused nodes. Weights are not changed: where one has to be
     seen in another order, a Reshape of it stands in the graph, which runtimes evaluate when they load the model.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with fewer transposes."""

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
-from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.matching import arithmetic_nodes, equal_sizes, producer, small_numbers
-from onnxport.graph.passes.rewriting import node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, node_from, replace_value
 
 # A size: a number, or an axis of a value that has it when the model runs.
 _Size = int | tuple[ir.Value, int]
 
 
-class RecogniseProductsPass(InPlacePass):
+class RecogniseProductsPass(NamingPass):
     """Writes ``reshape(reshape(x, [-1, K]) W, [..., N])``, as a product over the last axis alone is spelled, as ``x W``.
 
     The sizes before the last axis must be those of x: by its type, or because the graph takes them from its shape.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with fewer reshapes."""

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes import PassResult
 
-from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.matching import arithmetic_nodes, equal_sizes, small_numbers
-from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 
 _SHAPERS = ("Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose")
 
 
-class MergeReshapesPass(InPlacePass):
+class MergeReshapesPass(NamingPass):
     """Writes what moves no element in memory in one step:
 
     1. a transpose of a transpose is one transpose, or nothing;
@@ -25,10 +24,6 @@ class MergeReshapesPass(InPlacePass):
 
     Only nodes whose result has one reader are looked at, and but for transposes shapes of which at most one size is unknown.
     """
-
-    def __init__(self, names: NameAuthority) -> None:
-        super().__init__()
-        self._names = names
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with fewer reshapes."""

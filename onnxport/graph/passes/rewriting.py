@@ -6,8 +6,18 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes import InPlacePass
 
+from onnxport.graph.names import NameAuthority
 from onnxport.graph.result_types import merged_shape
+
+
+class NamingPass(InPlacePass):
+    """A pass that writes values, whose names come from the model's naming authority."""
+
+    def __init__(self, names: NameAuthority) -> None:
+        super().__init__()
+        self._names = names
 
 
 def node_from(

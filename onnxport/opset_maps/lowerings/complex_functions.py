@@ -19,6 +19,7 @@ from onnxport.graph.compositions import log1p as real_log1p
 from onnxport.opset_maps.lowerings import complex_numbers, trigonometry
 from onnxport.opset_maps.lowerings.arithmetic import hypot, is_negative, isinf
 from onnxport.opset_maps.lowerings.complex_numbers import Parts, joined, parts_of
+from onnxport.opset_maps.lowerings.special import constant
 
 _DOUBLE = ir.DataType.DOUBLE
 OfParts = Callable[[OpBuilder, ir.Value, ir.Value], Parts]
@@ -47,10 +48,6 @@ def of_pairs(
     return wrapped
 
 
-def _number(op: OpBuilder, value: float) -> ir.Value:
-    return op.const(value, _DOUBLE)
-
-
 def times(op: OpBuilder, x: Parts, y: Parts) -> Parts:
     """The product."""
     (a, b), (c, d) = x, y
@@ -61,7 +58,7 @@ def exp(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     """The exponential; 0 of a real part of minus infinity, whatever the angle."""
     modulus = op.Exp(a)
     nothing = op.Equal(modulus, 0.0)
-    angle = op.Where(nothing, _number(op, 0.0), b)
+    angle = op.Where(nothing, constant(op, 0.0), b)
     return op.Mul(modulus, op.Cos(angle)), op.Mul(modulus, op.Sin(angle))
 
 
@@ -71,7 +68,7 @@ def log(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     large, small = op.Max(op.Abs(a), op.Abs(b)), op.Min(op.Abs(a), op.Abs(b))
     near = op.And(op.Greater(modulus, 0.5), op.Less(modulus, 2.0))
     excess = op.Add(op.Mul(op.Sub(large, 1.0), op.Add(large, 1.0)), op.Mul(small, small))
-    close = op.Mul(real_log1p(op, op.Where(near, excess, _number(op, 0.0))), 0.5)
+    close = op.Mul(real_log1p(op, op.Where(near, excess, constant(op, 0.0))), 0.5)
     return op.Where(near, close, op.Log(modulus)), trigonometry.atan2(op, b, a)
 
 
@@ -79,7 +76,7 @@ def log1p(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     """log(1 + z): half of log1p of 2 a + a a + b b, and the angle of 1 + z."""
     near = op.Less(hypot(op, a, b), 0.5)
     excess = op.Add(op.Mul(a, op.Add(a, 2.0)), op.Mul(b, b))
-    close = op.Mul(real_log1p(op, op.Where(near, excess, _number(op, 0.0))), 0.5)
+    close = op.Mul(real_log1p(op, op.Where(near, excess, constant(op, 0.0))), 0.5)
     real, angle = log(op, op.Add(a, 1.0), b)
     return op.Where(near, close, real), angle
 
@@ -98,8 +95,8 @@ def sqrt(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     # Half of each, so that the sum of two large numbers stays finite.
     large = op.Sqrt(op.Add(op.Mul(modulus, 0.5), op.Mul(op.Abs(a), 0.5)))
     zero = op.Equal(large, 0.0)
-    small = op.Div(op.Abs(b), op.Mul(op.Where(zero, _number(op, 1.0), large), 2.0))
-    small = op.Where(infinite, op.Where(isinf(op, b), _number(op, math.inf), _number(op, 0.0)), small)
+    small = op.Div(op.Abs(b), op.Mul(op.Where(zero, constant(op, 1.0), large), 2.0))
+    small = op.Where(infinite, op.Where(isinf(op, b), constant(op, math.inf), constant(op, 0.0)), small)
     left = op.And(op.Less(a, 0.0), op.Not(isinf(op, b)))
     real, imaginary = op.Where(left, small, large), op.Where(left, large, small)
     return real, op.Where(is_negative(op, b), op.Neg(imaginary), imaginary)
@@ -148,12 +145,12 @@ def acosh(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
 
 
 def _roots(op: OpBuilder, a: ir.Value, b: ir.Value) -> tuple[Parts, Parts]:
-    return sqrt(op, op.Sub(_number(op, 1.0), a), op.Neg(b)), sqrt(op, op.Add(a, 1.0), b)
+    return sqrt(op, op.Sub(constant(op, 1.0), a), op.Neg(b)), sqrt(op, op.Add(a, 1.0), b)
 
 
 def atanh(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     """log1p(4 a / ((1 - a)^2 + b b)) / 4 + i atan2(2 b, (1 - a) (1 + a) - b b) / 2 (Kahan)."""
-    left, squared = op.Sub(_number(op, 1.0), a), op.Mul(b, b)
+    left, squared = op.Sub(constant(op, 1.0), a), op.Mul(b, b)
     real = op.Mul(real_log1p(op, op.Div(op.Mul(a, 4.0), op.Add(op.Mul(left, left), squared))), 0.25)
     across = op.Sub(op.Mul(left, op.Add(a, 1.0)), squared)
     return real, op.Mul(trigonometry.atan2(op, op.Mul(b, 2.0), across), 0.5)
@@ -193,7 +190,7 @@ def scaled(function: OfParts, factor: float, *, before: bool = False) -> OfParts
 
 def inverse(op: OpBuilder, parts: Parts) -> Parts:
     """1 over a number."""
-    return complex_numbers.quotient(op, (_number(op, 1.0), _number(op, 0.0)), parts)
+    return complex_numbers.quotient(op, (constant(op, 1.0), constant(op, 0.0)), parts)
 
 
 def rsqrt(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
@@ -205,7 +202,7 @@ def sigmoid(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     """1 / (1 + exp(-z)); of a real part below 0 exp(z) / (1 + exp(z)): no exponential overflows."""
     below, size = op.Less(a, 0.0), op.Exp(op.Neg(op.Abs(a)))
     real, imaginary = op.Mul(size, op.Cos(b)), op.Mul(size, op.Sin(op.Where(below, b, op.Neg(b))))
-    dividend = op.Where(below, real, _number(op, 1.0)), op.Where(below, imaginary, _number(op, 0.0))
+    dividend = op.Where(below, real, constant(op, 1.0)), op.Where(below, imaginary, constant(op, 0.0))
     return complex_numbers.quotient(op, dividend, (op.Add(real, 1.0), imaginary))
 
 
@@ -218,21 +215,21 @@ def sinc(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
     """sin(pi z) / (pi z), 1 at 0."""
     scaled_parts = op.Mul(a, math.pi), op.Mul(b, math.pi)
     zero = op.And(op.Equal(a, 0.0), op.Equal(b, 0.0))
-    below = op.Where(zero, _number(op, 1.0), scaled_parts[0]), scaled_parts[1]
+    below = op.Where(zero, constant(op, 1.0), scaled_parts[0]), scaled_parts[1]
     real, imaginary = complex_numbers.quotient(op, sin(op, *scaled_parts), below)
-    return op.Where(zero, _number(op, 1.0), real), imaginary
+    return op.Where(zero, constant(op, 1.0), real), imaginary
 
 
 def power(op: OpBuilder, x: Parts, y: Parts) -> Parts:
     """exp(y log x); 0 to a power with a positive real part is 0, and to the power 0 it is 1."""
     zero = op.And(op.Equal(x[0], 0.0), op.Equal(x[1], 0.0))
-    safe = op.Where(zero, _number(op, 1.0), x[0]), x[1]
+    safe = op.Where(zero, constant(op, 1.0), x[0]), x[1]
     real, imaginary = exp(op, *times(op, y, log(op, *safe)))
     none = op.And(op.Equal(y[0], 0.0), op.Equal(y[1], 0.0))
-    of_zero = op.Where(none, _number(op, 1.0), _number(op, 0.0))
+    of_zero = op.Where(none, constant(op, 1.0), constant(op, 0.0))
     undefined = op.And(zero, op.And(op.Not(none), op.Not(op.Greater(y[0], 0.0))))
-    real = op.Where(undefined, _number(op, math.nan), op.Where(zero, of_zero, real))
-    return real, op.Where(undefined, _number(op, math.nan), op.Where(zero, _number(op, 0.0), imaginary))
+    real = op.Where(undefined, constant(op, math.nan), op.Where(zero, of_zero, real))
+    return real, op.Where(undefined, constant(op, math.nan), op.Where(zero, constant(op, 0.0), imaginary))
 
 
 def whole_product(op: OpBuilder, x: Parts, total: Callable[[ir.Value], ir.Value]) -> Parts:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from onnxport.errors import InvalidModelError
+from onnxport.graph.mapped import size_and_time
 from onnxport.tracing.pytorch_weights import read_state
 from onnxport.tracing.trust.faults import reading
 
@@ -127,7 +128,7 @@ class File:
         with reading(f"{str(path)!r} is truncated or no safetensors file"):
             self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             weakref.finalize(self, os.close, self._handle)
-            self._state = self._now()
+            self._state = size_and_time(self._handle)
             self._header = self._read_header()
 
     @cached_property
@@ -163,7 +164,7 @@ class File:
         Raises:
             InvalidModelError: the file was written to since it was opened, or ends before.
         """
-        if self._now() != self._state:
+        if size_and_time(self._handle) != self._state:
             raise InvalidModelError(f"{str(self.path)!r} was changed while it was read")
         view, done = memoryview(memory), 0
         while done < len(view):
@@ -184,10 +185,6 @@ class File:
         if not isinstance(header, dict):
             raise InvalidModelError(f"{str(self.path)!r} is no safetensors file")
         return 8 + length, header
-
-    def _now(self) -> tuple[int, int]:
-        status = os.fstat(self._handle)
-        return status.st_size, status.st_mtime_ns
 
 
 def read_checkpoint(folder: Path, weights: Path | None = None) -> Mapping[str, Stored]:

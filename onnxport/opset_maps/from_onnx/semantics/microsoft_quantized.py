@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case, f32
+from onnxport.opset_maps.from_onnx.axes import resolved
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import elementwise, quantization, windows
@@ -151,7 +152,7 @@ def qlinear_leaky_relu(xp: Namespace, x: Tensor, *, alpha: float = 0.01) -> Tens
 def qlinear_softmax(xp: Namespace, x: Tensor, *, axis: int = -1, opset: int = 13) -> Tensor:
     """Softmax, as its `opset` has it."""
     rank = xp.ndim(x)
-    axis = axis + rank if axis < 0 else axis
+    axis = resolved(axis, rank)
     if opset < 13 and axis != rank - 1:
         raise UnsupportedOperator("a Softmax over several axes")
     return xp.softmax(x, axis)

@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import Case, case
 from onnxport.opset_maps.lowerings import characters, cutting, groups, strings
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.operands import components, int64, rank
 
 _INT = ir.DataType.INT64
 _TEXTS = np.array([["abc", "\u00e9t\u00e9"], ["", "a\n \U0001f600\u6f22"]], object)
@@ -96,13 +96,13 @@ def substr(op: OpBuilder, input: ir.Value, pos: ir.Value, len: ir.Value, *, unit
 
 def _decoded(**options: Any) -> Case:
     def run(x: Any) -> Any:
-        return tf.nest.flatten(tf.strings.unicode_decode(x, "UTF-8", **options), expand_composites=True)
+        return components(tf.strings.unicode_decode(x, "UTF-8", **options))
 
     return case(run, _TEXTS.reshape(-1))
 
 
 def _with_offsets(x: Any) -> Any:
-    return tf.nest.flatten(tf.strings.unicode_decode_with_offsets(x, "UTF-8"), expand_composites=True)
+    return components(tf.strings.unicode_decode_with_offsets(x, "UTF-8"))
 
 
 @tensorflow.lower(

@@ -16,7 +16,7 @@ from onnxport.opset_maps.cases import Case, case, i64
 from onnxport.opset_maps.lowerings import groups, hashes
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.hashing import with_hash
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, static_int
+from onnxport.opset_maps.to_onnx.tensorflow.operands import components, int64, static_int
 
 _TEXT = ir.DataType.STRING
 _FIRST = np.array([["a", "\u00e9"], ["b", ""], ["a", "c"]], object)
@@ -115,13 +115,9 @@ def _by_text(separator: str) -> Combine:
     return combine
 
 
-def _parts(x: Any) -> list[tf.Tensor]:
-    return tf.nest.flatten(x, expand_composites=True)
-
-
 def _with_sparse(use: Callable[..., Any], *inputs: Any) -> Case:
     def run(x: Any, y: Any) -> Any:
-        return _parts(use([tf.SparseTensor(_PLACES, y, [3, 2]), x]))
+        return components(use([tf.SparseTensor(_PLACES, y, [3, 2]), x]))
 
     return case(run, *inputs, min_opset=20)
 
@@ -137,8 +133,8 @@ def _columns_of(op: OpBuilder, *operands: list[ir.Value]) -> list[Column]:
     "SparseCross",
     min_opset=18,
     cases=[
-        case(lambda x, y: _parts(tf.sparse.cross_hashed([x, y], 10)), i64(3, 2), i64(3, 1)),
-        case(lambda x, y: _parts(tf.sparse.cross_hashed([x, y])), _FIRST, i64(3, 1), min_opset=20),
+        case(lambda x, y: components(tf.sparse.cross_hashed([x, y], 10)), i64(3, 2), i64(3, 1)),
+        case(lambda x, y: components(tf.sparse.cross_hashed([x, y])), _FIRST, i64(3, 1), min_opset=20),
         _with_sparse(lambda x: tf.sparse.cross_hashed(x, 100, hash_key=7), _FIRST, i64(3)),
     ],
 )
@@ -163,7 +159,7 @@ def sparse_cross(
     "SparseCrossV2",
     min_opset=20,
     cases=[
-        case(lambda x, y: _parts(tf.sparse.cross([x, y])), _FIRST, _FIRST[:, :1]),
+        case(lambda x, y: components(tf.sparse.cross([x, y])), _FIRST, _FIRST[:, :1]),
         _with_sparse(lambda x: tf.sparse.cross(x, separator="-"), _FIRST, i64(3)),
     ],
 )
@@ -199,7 +195,7 @@ def sparse_cross_hashed(op: OpBuilder, *operands: Any) -> Sequence[ir.Value]:
 def _ragged_cross(use: Callable[..., Any], *inputs: Any) -> Case:
     def run(x: Any, y: Any) -> Any:
         rows = tf.RaggedTensor.from_row_splits(y, _SPLITS)
-        return _parts(use([rows, x, tf.SparseTensor(_PLACES, y, [3, 2])]))
+        return components(use([rows, x, tf.SparseTensor(_PLACES, y, [3, 2])]))
 
     return case(run, *inputs, min_opset=20)
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
+from onnxport.opset_maps.lowerings.arithmetic import or_zero
 from onnxport.opset_maps.lowerings.axes import rank, size
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
@@ -27,11 +28,6 @@ _SELU_SCALE, _SELU_SCALE_ALPHA = 1.0507009873554804934193349852946, 1.7580993408
 def _masked(op: OpBuilder, dy: ir.Value, condition: ir.Value) -> ir.Value:
     """dy where the condition holds; elsewhere dy times 0, which is NaN for an infinite dy, as TensorFlow's kernels compute it."""
     return op.Mul(dy, op.cast_like(condition, dy))
-
-
-def _or_zero(op: OpBuilder, dy: ir.Value, product: ir.Value) -> ir.Value:
-    """The product, 0 where dy is 0 though the slope is infinite."""
-    return op.Where(op.Equal(dy, 0.0), op.const(0.0, dy.dtype), product)
 
 
 # Of the gradient and the operator's own operand.
@@ -52,8 +48,8 @@ _BY_OUTPUTS: dict[str, Gradient] = {
 _BY_RESULT: dict[str, Gradient] = {
     "SigmoidGrad": lambda op, y, dy: op.Mul(op.Mul(dy, y), op.Sub(1.0, y)),
     "TanhGrad": lambda op, y, dy: op.Mul(dy, op.Sub(1.0, op.Mul(y, y))),
-    "SqrtGrad": lambda op, y, dy: _or_zero(op, dy, op.Div(op.Mul(dy, 0.5), y)),
-    "RsqrtGrad": lambda op, y, dy: _or_zero(op, dy, op.Mul(op.Mul(op.Mul(dy, y), -0.5), op.Mul(y, y))),
+    "SqrtGrad": lambda op, y, dy: or_zero(op, dy, op.Div(op.Mul(dy, 0.5), y)),
+    "RsqrtGrad": lambda op, y, dy: or_zero(op, dy, op.Mul(op.Mul(op.Mul(dy, y), -0.5), op.Mul(y, y))),
     "ReciprocalGrad InvGrad": lambda op, y, dy: op.Neg(op.Mul(op.Mul(dy, y), y)),
 }
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import permuted, rank
+
+
+def components(structure: Any) -> list[tf.Tensor]:
+    """The tensors of a nested structure, those that ragged and sparse tensors consist of among them."""
+    return tf.nest.flatten(structure, expand_composites=True)
 
 
 def static_ints(op: OpBuilder, x: ir.Value, what: str) -> list[int]:

@@ -14,7 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings import groups
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.operands import components, elements, int64, rank
 
 _SPLITS = np.array([0, 2, 2, 5], np.int64)
 _OUTER = np.array([0, 1, 1, 3], np.int64)
@@ -29,17 +29,13 @@ def _nested(x: Any) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_nested_row_splits(x, [_OUTER, _SPLITS])
 
 
-def _parts(ragged: Any) -> list[tf.Tensor]:
-    return tf.nest.flatten(ragged, expand_composites=True)
-
-
 @tensorflow.lower(
     "RaggedGather",
     cases=[
-        case(lambda x: _parts(tf.gather(_ragged(x), [2, 0, 2])), f32(5)),
-        case(lambda x: _parts(tf.gather(_nested(x), [2, 1])), f32(5, 2)),
-        case(lambda x, i: _parts(tf.gather(_ragged(x), i)), f32(5), i64(2, 2, low=0, high=2)),
-        case(lambda x: _parts(tf.concat([_ragged(x), _ragged(2.0 * x)], 1)), f32(5)),
+        case(lambda x: components(tf.gather(_ragged(x), [2, 0, 2])), f32(5)),
+        case(lambda x: components(tf.gather(_nested(x), [2, 1])), f32(5, 2)),
+        case(lambda x, i: components(tf.gather(_ragged(x), i)), f32(5), i64(2, 2, low=0, high=2)),
+        case(lambda x: components(tf.concat([_ragged(x), _ragged(2.0 * x)], 1)), f32(5)),
     ],
 )
 def ragged_gather(
@@ -79,9 +75,9 @@ def _coordinates(op: OpBuilder, levels: Sequence[tuple[ir.Value, ir.Value]]) -> 
 @tensorflow.lower(
     "RaggedTensorToSparse",
     cases=[
-        case(lambda x: _parts(_ragged(x).to_sparse()), f32(5)),
-        case(lambda x: _parts(_nested(x).to_sparse()), f32(5)),
-        case(lambda x: _parts(_ragged(x).to_sparse()), f32(5, 2)),
+        case(lambda x: components(_ragged(x).to_sparse()), f32(5)),
+        case(lambda x: components(_nested(x).to_sparse()), f32(5)),
+        case(lambda x: components(_ragged(x).to_sparse()), f32(5, 2)),
     ],
 )
 def ragged_to_sparse(op: OpBuilder, rt_nested_splits: list[ir.Value], rt_dense_values: ir.Value) -> Sequence[ir.Value]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -16,7 +15,7 @@ from onnxport.opset_maps.lowerings import groups
 from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.order import distinct
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.operands import components, int64, rank
 
 _LEFT = np.array([[1, 2, 3], [4, 5, 5]], np.int32)
 _RIGHT = np.array([[2, 3, 9, 9], [5, 7, 7, 0]], np.int32)
@@ -73,15 +72,11 @@ def _result(
     return places, op.Gather(values, op.Mod(key, size), axis=0), op.Concat(shape, widest, axis=0)
 
 
-def _parts(sparse: Any) -> list[tf.Tensor]:
-    return tf.nest.flatten(sparse, expand_composites=True)
-
-
 _CALLS = (tf.sets.intersection, tf.sets.difference, tf.sets.union)
 _DENSE: list[Case] = [
-    *(case(lambda x, y, call=call: _parts(call(x, y)), _LEFT, _RIGHT) for call in _CALLS),
-    case(lambda x, y: _parts(tf.sets.difference(x, y, aminusb=False)), _LEFT, _RIGHT),
-    case(lambda x, y: _parts(tf.sets.union(tf.stack([x, x]), tf.stack([y, y]))), *_WORDS),
+    *(case(lambda x, y, call=call: components(call(x, y)), _LEFT, _RIGHT) for call in _CALLS),
+    case(lambda x, y: components(tf.sets.difference(x, y, aminusb=False)), _LEFT, _RIGHT),
+    case(lambda x, y: components(tf.sets.union(tf.stack([x, x]), tf.stack([y, y]))), *_WORDS),
 ]
 
 
@@ -94,7 +89,9 @@ def dense_to_dense(op: OpBuilder, set1: ir.Value, set2: ir.Value, *, set_operati
 
 @tensorflow.lower(
     "DenseToSparseSetOperation",
-    cases=[case(lambda x, y, call=call: _parts(call(x, tf.sparse.from_dense(y))), _LEFT, _RIGHT) for call in _CALLS],
+    cases=[
+        case(lambda x, y, call=call: components(call(x, tf.sparse.from_dense(y))), _LEFT, _RIGHT) for call in _CALLS
+    ],
 )
 def dense_to_sparse(
     op: OpBuilder,
@@ -114,7 +111,7 @@ def dense_to_sparse(
 @tensorflow.lower(
     "SparseToSparseSetOperation",
     cases=[
-        case(lambda x, y, call=call: _parts(call(tf.sparse.from_dense(x), tf.sparse.from_dense(y))), _LEFT, _RIGHT)
+        case(lambda x, y, call=call: components(call(tf.sparse.from_dense(x), tf.sparse.from_dense(y))), _LEFT, _RIGHT)
         for call in _CALLS
     ],
 )

@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import Case, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import groups
 from onnxport.opset_maps.lowerings.order import distinct
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, static_int, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import components, int64, static_int, static_ints
 
 _PLACES = np.array([[0, 1], [0, 3], [2, 0], [2, 2]], np.int64)
 _OTHERS = np.array([[0, 1], [1, 1], [2, 0], [2, 3]], np.int64)
@@ -24,10 +24,6 @@ _END = np.iinfo(np.int64).max
 
 def _sparse(values: Any, places: np.ndarray = _PLACES, shape: Sequence[int] = (3, 4)) -> tf.SparseTensor:
     return tf.SparseTensor(places, values, list(shape))
-
-
-def _parts(sparse: Any) -> list[tf.Tensor]:
-    return tf.nest.flatten(sparse, expand_composites=True)
 
 
 def _rank(indices: ir.Value) -> int:
@@ -50,9 +46,9 @@ def _united(
 @tensorflow.lower(
     "SparseAdd",
     cases=[
-        case(lambda x: _parts(tf.sparse.add(_sparse(x), _sparse(2 * x, _OTHERS))), f32(4)),
-        case(lambda x: _parts(tf.sparse.add(_sparse(x), _sparse(-x, _OTHERS), threshold=0.5)), f32(4)),
-        case(lambda x: _parts(tf.sparse.add(_sparse(x), _sparse(x, _OTHERS))), i32(4)),
+        case(lambda x: components(tf.sparse.add(_sparse(x), _sparse(2 * x, _OTHERS))), f32(4)),
+        case(lambda x: components(tf.sparse.add(_sparse(x), _sparse(-x, _OTHERS), threshold=0.5)), f32(4)),
+        case(lambda x: components(tf.sparse.add(_sparse(x), _sparse(x, _OTHERS))), i32(4)),
     ],
     min_opset=16,
 )
@@ -78,8 +74,8 @@ def sparse_add(
 @tensorflow.lower(
     "SparseSparseMaximum SparseSparseMinimum",
     cases=[
-        case(lambda x: _parts(tf.sparse.maximum(_sparse(x), _sparse(2 * x, _OTHERS))), f32(4)),
-        case(lambda x: _parts(tf.sparse.minimum(_sparse(x), _sparse(2 * x, _OTHERS))), i32(4)),
+        case(lambda x: components(tf.sparse.maximum(_sparse(x), _sparse(2 * x, _OTHERS))), f32(4)),
+        case(lambda x: components(tf.sparse.minimum(_sparse(x), _sparse(2 * x, _OTHERS))), i32(4)),
     ],
     min_opset=16,
 )
@@ -96,10 +92,12 @@ def sparse_sparse_extreme(op: OpBuilder, *operands: ir.Value) -> Sequence[ir.Val
 @tensorflow.lower(
     "SparseConcat",
     cases=[
-        case(lambda x: _parts(tf.sparse.concat(1, [_sparse(x), _sparse(2 * x, _OTHERS)])), f32(4)),
-        case(lambda x: _parts(tf.sparse.concat(0, [_sparse(x), _sparse(2 * x, _OTHERS)])), f32(4)),
+        case(lambda x: components(tf.sparse.concat(1, [_sparse(x), _sparse(2 * x, _OTHERS)])), f32(4)),
+        case(lambda x: components(tf.sparse.concat(0, [_sparse(x), _sparse(2 * x, _OTHERS)])), f32(4)),
         case(
-            lambda x: _parts(tf.sparse.concat(-1, [_sparse(x), _sparse(x, shape=(5, 4))], expand_nonconcat_dims=True)),
+            lambda x: components(
+                tf.sparse.concat(-1, [_sparse(x), _sparse(x, shape=(5, 4))], expand_nonconcat_dims=True)
+            ),
             i32(4),
         ),
     ],
@@ -125,8 +123,8 @@ def sparse_concat(
 @tensorflow.lower(
     "SparseSplit",
     cases=[
-        case(lambda x: _parts(tf.sparse.split(_sparse(x), num_split=2, axis=1)), f32(4)),
-        case(lambda x: _parts(tf.sparse.split(_sparse(x, shape=(3, 5)), num_split=3, axis=1)), f32(4)),
+        case(lambda x: components(tf.sparse.split(_sparse(x), num_split=2, axis=1)), f32(4)),
+        case(lambda x: components(tf.sparse.split(_sparse(x, shape=(3, 5)), num_split=3, axis=1)), f32(4)),
     ],
 )
 def sparse_split(
@@ -155,7 +153,7 @@ def sparse_split(
 @tensorflow.lower(
     "SparseFillEmptyRows",
     cases=[
-        case(lambda x: tf.nest.flatten(tf.sparse.fill_empty_rows(_sparse(x), -1.0), expand_composites=True), f32(4)),
+        case(lambda x: components(tf.sparse.fill_empty_rows(_sparse(x), -1.0)), f32(4)),
         case(
             lambda x: tf.raw_ops.SparseFillEmptyRows(
                 indices=_PLACES[::-1], values=x, dense_shape=[4, 4], default_value=7
@@ -248,9 +246,9 @@ def by_groups(
 @tensorflow.lower(
     "SparseReduceMaxSparse SparseReduceSumSparse",
     cases=[
-        case(lambda x: _parts(tf.sparse.reduce_max(_sparse(x), 1, output_is_sparse=True)), f32(4)),
-        case(lambda x: _parts(tf.sparse.reduce_sum(_sparse(x), 0, output_is_sparse=True)), f32(4)),
-        case(lambda x: _parts(tf.sparse.reduce_sum(_sparse(x), 0, keepdims=True, output_is_sparse=True)), f32(4)),
+        case(lambda x: components(tf.sparse.reduce_max(_sparse(x), 1, output_is_sparse=True)), f32(4)),
+        case(lambda x: components(tf.sparse.reduce_sum(_sparse(x), 0, output_is_sparse=True)), f32(4)),
+        case(lambda x: components(tf.sparse.reduce_sum(_sparse(x), 0, keepdims=True, output_is_sparse=True)), f32(4)),
     ],
     min_opset=18,
 )
@@ -276,17 +274,19 @@ def sparse_reduce_sparse(op: OpBuilder, *operands: ir.Value, keep_dims: bool = F
 
 
 def _ragged_counts(x: Any) -> list[tf.Tensor]:
-    return _parts(tf.sparse.bincount(tf.RaggedTensor.from_row_splits(x, tf.constant([0, 2, 2, 5], tf.int64)), axis=-1))
+    return components(
+        tf.sparse.bincount(tf.RaggedTensor.from_row_splits(x, tf.constant([0, 2, 2, 5], tf.int64)), axis=-1)
+    )
 
 
 @tensorflow.lower(
     "DenseCountSparseOutput SparseCountSparseOutput RaggedCountSparseOutput",
     cases=[
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, minlength=8)), i64(2, 5, low=0, high=6)),
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, maxlength=4)), i64(2, 5, low=0, high=6)),
-        case(lambda x: _parts(tf.sparse.bincount(x, axis=-1, binary_output=True)), i64(5, low=0, high=6)),
-        case(lambda x, w: _parts(tf.sparse.bincount(x, weights=w, axis=-1)), i64(2, 5, low=0, high=6), f32(2, 5)),
-        case(lambda x: _parts(tf.sparse.bincount(_sparse(x), axis=-1, minlength=8)), i64(4, low=0, high=6)),
+        case(lambda x: components(tf.sparse.bincount(x, axis=-1, minlength=8)), i64(2, 5, low=0, high=6)),
+        case(lambda x: components(tf.sparse.bincount(x, axis=-1, maxlength=4)), i64(2, 5, low=0, high=6)),
+        case(lambda x: components(tf.sparse.bincount(x, axis=-1, binary_output=True)), i64(5, low=0, high=6)),
+        case(lambda x, w: components(tf.sparse.bincount(x, weights=w, axis=-1)), i64(2, 5, low=0, high=6), f32(2, 5)),
+        case(lambda x: components(tf.sparse.bincount(_sparse(x), axis=-1, minlength=8)), i64(4, low=0, high=6)),
         case(_ragged_counts, i64(5, low=0, high=6)),
     ],
     min_opset=16,

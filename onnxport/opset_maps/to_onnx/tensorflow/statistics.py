@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64, i32
 from onnxport.opset_maps.lowerings import ctc, trigonometry
+from onnxport.opset_maps.lowerings.arithmetic import or_zero
 from onnxport.opset_maps.lowerings.ctc_beam import beams
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
@@ -70,7 +71,7 @@ def softmax_cross_entropy(op: OpBuilder, features: ir.Value, labels: ir.Value) -
     """The loss of each row, and its gradient."""
     logarithms = trigonometry.log_softmax(op, features, -1)
     # A class of no weight has no part, were its probability 0.
-    parts = op.Where(op.Equal(labels, 0.0), op.const(0.0, features.dtype), op.Mul(labels, logarithms))
+    parts = or_zero(op, labels, op.Mul(labels, logarithms))
     loss = op.Neg(op.reduce("ReduceSum", parts, [1], keepdims=False))
     return loss, op.Sub(op.Softmax(features, axis=-1), labels)
 

@@ -145,11 +145,18 @@ def tensor_list_stack(
     return stacked(op, input_handle)
 
 
-@tensorflow.lower("TensorListGetItem", cases=[case(_unstacked, f32(3, 2))])
+@tensorflow.lower(
+    "TensorListGetItem",
+    "TensorListGather",
+    cases=[
+        case(_unstacked, f32(3, 2)),
+        case(lambda x: tf.TensorArray(tf.float32, 3).unstack(x).gather([2, 0]), f32(3, 2)),
+    ],
+)
 def tensor_list_get_item(
     op: OpBuilder, input_handle: TensorList, index: ir.Value, element_shape_: ir.Value, *, element_dtype: ir.DataType
 ) -> ir.Value:
-    """One slice of the stack."""
+    """One slice of the stack, or several."""
     return op.Gather(stacked(op, input_handle), index, axis=0)
 
 
@@ -265,16 +272,6 @@ def _resize_case(x: tf.Tensor) -> tf.Tensor:
 def tensor_list_resize(op: OpBuilder, input_handle: TensorList, size: ir.Value) -> TensorList:
     """Slices cut off or zeros added."""
     return _resized(op, input_handle, int64(op, size))
-
-
-@tensorflow.lower(
-    "TensorListGather", cases=[case(lambda x: tf.TensorArray(tf.float32, 3).unstack(x).gather([2, 0]), f32(3, 2))]
-)
-def tensor_list_gather(
-    op: OpBuilder, input_handle: TensorList, indices: ir.Value, element_shape_: ir.Value, *, element_dtype: ir.DataType
-) -> ir.Value:
-    """Some slices of the stack."""
-    return op.Gather(stacked(op, input_handle), indices, axis=0)
 
 
 def _scattered(x: tf.Tensor) -> tf.Tensor:
