@@ -259,11 +259,6 @@ def squared_difference(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return square(op, op.Sub(a, b))
 
 
-def or_zero(op: OpBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
-    """`result`, 0 where x is 0, be the other operand NaN or infinite."""
-    return op.Where(op.Equal(x, 0.0), op.const(0.0, x.dtype), result)
-
-
 def xlogy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x log(y), 0 where x is 0 and y is a number."""
     zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))

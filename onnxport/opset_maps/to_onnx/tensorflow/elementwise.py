@@ -219,25 +219,30 @@ def truncate_div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return op.Div(x, y)
 
 
+def or_zero(op: OpBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
+    """`result`, 0 where x is 0, be the other operand NaN or infinite."""
+    return op.Where(op.Equal(x, 0.0), op.const(0.0, x.dtype), result)
+
+
 @tensorflow.lower("MulNoNan", cases=[case(lambda x, y: tf.math.multiply_no_nan(x, y), f32(2, 3), f32(2, 3))])
 def mul_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x y, 0 where y is 0."""
-    return arithmetic.or_zero(op, y, op.Mul(x, y))
+    return or_zero(op, y, op.Mul(x, y))
 
 
 @tensorflow.lower("Xlog1py", cases=[case(lambda x, y: tf.math.xlog1py(x, y), f32(2, 3, low=0.1), f32(2, 3, low=0.1))])
 def xlog1py(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x log(1 + y), 0 where x is 0."""
-    return arithmetic.or_zero(op, x, op.Mul(x, log1p(op, y)))
+    return or_zero(op, x, op.Mul(x, log1p(op, y)))
 
 
 @tensorflow.lower("Xdivy", cases=[case(lambda x, y: tf.math.xdivy(x, y), f32(2, 3), f32(2, 3, low=0.1))])
 def xdivy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x / y, 0 where x is 0."""
-    return arithmetic.or_zero(op, x, op.Div(x, y))
+    return or_zero(op, x, op.Div(x, y))
 
 
 @tensorflow.lower("Xlogy", cases=[case(lambda x, y: tf.math.xlogy(x, y), f32(2, 3, low=0.1), f32(3, low=0.1))])
 def xlogy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x log(y), 0 where x is 0."""
-    return arithmetic.or_zero(op, x, op.Mul(x, op.Log(y)))
+    return or_zero(op, x, op.Mul(x, op.Log(y)))

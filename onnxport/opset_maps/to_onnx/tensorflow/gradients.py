@@ -12,10 +12,10 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
-from onnxport.opset_maps.lowerings.arithmetic import or_zero
 from onnxport.opset_maps.lowerings.axes import rank, size
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.elementwise import or_zero
 from onnxport.opset_maps.to_onnx.tensorflow.image import linear_map
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.slicing import Masks, strided_slice

@@ -12,10 +12,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64, i32
 from onnxport.opset_maps.lowerings import ctc, trigonometry
-from onnxport.opset_maps.lowerings.arithmetic import or_zero
 from onnxport.opset_maps.lowerings.ctc_beam import beams
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.elementwise import or_zero
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
 from onnxport.opset_maps.to_onnx.tensorflow.text import dense_bincount
 
