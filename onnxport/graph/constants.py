@@ -19,7 +19,7 @@ def as_array(value: Constant, dtype: ir.DataType | None) -> np.ndarray:
     """`value` as an array of `dtype`; without one of the array's own, and for Python values of BOOL, INT64, FLOAT or STRING.
 
     Raises:
-        MapEntryError: numbers with fractions would be cut to whole ones.
+        MapEntryError: numbers with fractions would be cut to whole ones, or other numbers than 0 be strings.
     """
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
@@ -31,6 +31,10 @@ def as_array(value: Constant, dtype: ir.DataType | None) -> np.ndarray:
             array = array.astype(np.int64)
     if array.dtype.kind in "US":
         array = array.astype(object)
+    if dtype == ir.DataType.STRING and array.dtype.kind in "biuf":
+        if array.any():
+            raise MapEntryError(f"a constant of strings is given numbers: {array.ravel()[:3]}")
+        return np.full(array.shape, "", object)  # the zero of strings
     if dtype is None or dtype == ir.DataType.STRING:
         return np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind == "f" and dtype.numpy().kind in "iu" and np.any(array != np.trunc(array)):

@@ -165,6 +165,16 @@ def bytes_of(op: OpBuilder, x: ir.Value) -> Bytes:
     return bytes_of_codes(op, codes(op, characters(op, x)))
 
 
+def in_groups(op: OpBuilder, x: ir.Value, size: int) -> ir.Value:
+    """Rows [N, M size] in groups [N, M, size], also where there are none."""
+    return op.Reshape(x, op.Concat(op.dim(x, 0), op.Div(op.dim(x, 1), size), op.const([size]), axis=0), allowzero=1)
+
+
+def out_of_groups(op: OpBuilder, x: ir.Value, size: int) -> ir.Value:
+    """Groups [N, M, size] as rows [N, M size]."""
+    return op.Reshape(x, op.Concat(op.dim(x, 0), op.Mul(op.dim(x, 1), size), axis=0), allowzero=1)
+
+
 def digits(op: OpBuilder, x: ir.Value) -> Bytes:
     """The bytes of integers [N] written in decimal, as a Cast to strings writes them."""
     x = op.cast(x, _INT)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.lowerings.characters import Bytes
+from onnxport.opset_maps.lowerings.characters import Bytes, in_groups
 
 _INT = ir.DataType.INT64
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F  # FarmHash's, Google Inc., MIT licence
@@ -234,7 +234,7 @@ def _words(op: OpBuilder, x: Bytes) -> ir.Value:
     width = op.dim(x.values, 1)
     room = op.Sub(op.Mul(op.Div(op.Add(width, 15), 8), 8), width)
     padded = op.Pad(x.values, op.Concat(op.const([0, 0, 0]), room, axis=0))
-    return _little_endian(op, op.Reshape(padded, [0, -1, 8]), 8)
+    return _little_endian(op, in_groups(op, padded, 8), 8)
 
 
 def siphash(op: OpBuilder, x: Bytes, key: Sequence[int]) -> ir.Value:

@@ -87,12 +87,19 @@ def _rows(n: int) -> np.ndarray:
     cases=[
         case(lambda x: tf.scatter_nd(_rows(3), x, [5, 2]), f32(3, 2), name="repeated"),
         case(lambda x, i: tf.scatter_nd(i, x, [5, 6]), f32(4), i32(4, 2, low=0, high=5)),
+        case(lambda x: tf.scatter_nd([[3], [1]], x, [4]), np.array(["a", "\u00e9"], object), name="strings"),
     ],
 )
 def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
     """Scattered into zeros; updates of one place add up."""
-    zero = op.const(0, updates.dtype)
-    return scatter_slices(op, op.Expand(zero, int64(op, shape)), int64(op, indices), updates, "add")
+    blank = op.Expand(op.const(0, updates.dtype), int64(op, shape))
+    if updates.dtype != ir.DataType.STRING:
+        return scatter_slices(op, blank, int64(op, indices), updates, "add")
+    places = op.constant(indices)
+    flat = None if places is None else places.reshape(-1, places.shape[-1])
+    if flat is None or len(np.unique(flat, axis=0)) != len(flat):
+        raise UnsupportedOperator("ScatterNd: strings of one place, which TensorFlow joins, have no ONNX form")
+    return scatter_slices(op, blank, int64(op, indices), updates)
 
 
 @tensorflow.lower(

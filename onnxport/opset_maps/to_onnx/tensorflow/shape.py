@@ -324,7 +324,13 @@ def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.
         pads = op.Reshape(op.Transpose(int64(op, paddings), perm=[1, 0]), [-1])
     if x.dtype == ir.DataType.BOOL and mode != "constant":
         return op.cast(op.Pad(op.cast(x, ir.DataType.INT32), pads, mode=mode), ir.DataType.BOOL)
-    return op.Pad(x, pads, value, mode=mode)
+    if x.dtype != ir.DataType.STRING:
+        return op.Pad(x, pads, value, mode=mode)
+    # runtimes pad no strings: their places are padded, with that of one more string behind them
+    count = op.Size(x)
+    places = op.Pad(op.Reshape(op.Range(0, count, 1), op.shape(x)), pads, count, mode=mode)
+    more = op.const(0, x.dtype) if value is None else value
+    return op.Gather(op.Concat(op.Reshape(x, [-1]), op.Reshape(more, [1]), axis=0), places, axis=0)
 
 
 @tensorflow.lower(
@@ -333,6 +339,7 @@ def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.
     cases=[
         case(lambda x: tf.pad(x, [[0, 0], [1, 2]]), f32(2, 3), dynamic=True),
         case(lambda x: tf.pad(x, [[0, 1], [1, 2]], constant_values=-1.5), f32(2, 3)),
+        case(lambda x: (tf.pad(x, [[1, 0]]), tf.pad(x, [[0, 2]], constant_values="c")), np.array(["a", "b"], object)),
         case(lambda x: tf.pad(x, [[0, 0], [0, tf.shape(x)[0]]], constant_values=3), i32(2, 3)),
     ],
 )
@@ -346,6 +353,7 @@ def pad(op: OpBuilder, input: ir.Value, paddings: ir.Value, constant_values: ir.
     cases=[
         case(lambda x: tf.pad(x, [[0, 1], [1, 2]], "REFLECT"), f32(2, 3)),
         case(lambda x: tf.pad(x, [[1, 2], [2, 1]], "SYMMETRIC"), f32(2, 3)),
+        case(lambda x: tf.pad(x, [[1, 1]], "REFLECT"), np.array(["a", "b", ""], object)),
     ],
 )
 def mirror_pad(op: OpBuilder, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:

@@ -36,9 +36,10 @@ def string_case(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Val
     """ONNX StringNormalizer on all elements; the C locale changes ASCII letters only, as TensorFlow does without UTF-8."""
     locale = "C.UTF-8" if encoding == "utf-8" else "C"
     action = "LOWER" if op.name == "StringLower" else "UPPER"
-    flat = input if rank(input) == 1 else op.Reshape(input, [-1])
+    # the operator takes no empty vector
+    flat = op.Concat(op.Reshape(input, [-1]), op.const(np.array([""], object)), axis=0)
     changed = op.StringNormalizer(flat, case_change_action=action, is_case_sensitive=1, locale=locale)
-    return changed if rank(input) == 1 else op.Reshape(changed, op.shape(input))
+    return op.Reshape(op.Slice(changed, [0], [-1], [0]), op.shape(input))
 
 
 @tensorflow.lower(
@@ -81,6 +82,7 @@ def _split_words(separator: str) -> Any:
         case(_split_words(""), np.array(["to be or", "", " not  to"], object)),
         case(_split_words(""), np.array(["to\nbe", "\t or\r\n ", ""], object)),
         case(_split_words(","), np.array(["a,b,,c", "d"], object)),
+        case(_split_words(","), np.array(["a,b", "", ","], object), name="nothing to cut"),
     ],
 )
 def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int = -1) -> Sequence[ir.Value]:
@@ -91,7 +93,7 @@ def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int
     delimiter = str(known.reshape(()))
     if maxsplit >= 0:
         raise UnsupportedOperator(f"StringSplitV2: maxsplit={maxsplit} has no entry")
-    words, counts = op.StringSplit(input, delimiter=delimiter, outputs=2) if delimiter else strings.words(op, input)
+    words, counts = strings.parts(op, input, delimiter) if delimiter else strings.words(op, input)
     places = positions(op, words, 1)
     indices = op.Transpose(op.NonZero(op.Less(op.Unsqueeze(places, [0]), op.Unsqueeze(counts, [1]))), perm=[1, 0])
     return indices, op.GatherND(words, indices), op.shape(words)
