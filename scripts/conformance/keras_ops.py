@@ -40,19 +40,36 @@ ROWS = {
     "s": np.stack([np.eye(4) * 2 + 0.1, np.eye(4) * 3 + 0.2]).astype(np.float32),
     "l": RNG.integers(0, 4, (2, 4)).astype(np.int32),
     "v": RNG.uniform(0.1, 0.9, (2, 4)).astype(np.float32),
+    "q": RNG.uniform(0, 1, (2, 4, 6, 8)).astype(np.float32),
+    "w": RNG.uniform(0, 1, (2, 4, 5, 6, 2)).astype(np.float32),
+    "h": RNG.uniform(0, 1, (2, 4, 2, 3)).astype(np.float32),
 }
 # Arguments for functions whose parameters the patterns below do not meet: names of ROWS stand for inputs.
 OWN: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "broadcast_to": (("x",), {"shape": (2, 4, 4)}),
     "cast": (("x", "int32"), {}),
     "conv": (("p",), {"kernel": "k"}),
-    "conv_transpose": (("p",), {"kernel": "k", "strides": 2}),
+    "conv_transpose": (("p", "k", 2), {"padding": "same"}),
     "depthwise_conv": (("p",), {"kernel": ROWS["k"][..., :2]}),
     "separable_conv": (("p",), {"depthwise_kernel": ROWS["k"][..., :1], "pointwise_kernel": ROWS["k"][:1, :1]}),
     "max_pool": (("p", 2), {"strides": 2}),
     "average_pool": (("p", 2), {"strides": 2}),
-    "adaptive_average_pool": (("p", 2), {}),
-    "adaptive_max_pool": (("p", 2), {}),
+    "adaptive_average_pool": (("p", 2), {"data_format": "channels_last"}),
+    "adaptive_max_pool": (("p", 2), {"data_format": "channels_last"}),
+    "searchsorted": ((np.array([0.2, 0.5, 0.8], np.float32), "v"), {}),
+    "space_to_depth": (("q", 2), {}),
+    "depth_to_space": (("q", 2), {}),
+    "threshold": (("x", 0.5, 0.0), {}),
+    "unravel_index": (("l", (2, 2)), {}),
+    "slice_update": (("x", (0, 1, 0), "y"), {}),
+    "vander": (("v",), {}),
+    "correlate": ((np.array([0.2, 0.5, 0.8], np.float32), np.array([1.0, 2.0], np.float32)), {}),
+    "psnr": (("x", "y", 1.0), {}),
+    "image.ssim": (("p", "p"), {"max_val": 1.0}),
+    "image.extract_patches_3d": (("w", 2), {}),
+    "select": ((["b", "b"], ["x", "y"]), {"default": 0.0}),
+    "lu_factor": (("s",), {}),
+    "kron": ((ROWS["v"], ROWS["v"]), {}),
     "einsum": (("abc,acd->abd", "x", "y"), {}),
     "expand_dims": (("x", 1), {}),
     "moveaxis": (("x", 1, 2), {}),
@@ -82,7 +99,7 @@ OWN: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "batch_normalization": (("x", np.zeros(4, "float32"), np.ones(4, "float32"), -1), {}),
     "normalize": (("x",), {"axis": 1}),
     "norm": (("x",), {"axis": 1}),
-    "dot_product_attention": ((RNG.uniform(size=(2, 4, 2, 3)).astype("float32"),) * 3, {}),
+    "dot_product_attention": (("h", "h", "h"), {}),
     "ctc_decode": (("x", [4, 4]), {}),
     "ctc_loss": ((ROWS["l"][:, :2], "x", [2, 2], [4, 4]), {}),
     "binary_crossentropy": (("x", "y"), {}),
@@ -152,8 +169,8 @@ def model_of(name: str, function: Any) -> tuple[Any, list[Any]] | None:
         arrays: list[Any] = []
 
         def given(item: Any, inputs: dict[str, Any] = inputs, arrays: list[Any] = arrays) -> Any:
-            if isinstance(item, tuple) and item and all(isinstance(part, str) and part in ROWS for part in item):
-                return tuple(given(part) for part in item)
+            if isinstance(item, (tuple, list)) and item and all(isinstance(part, str) and part in ROWS for part in item):
+                return type(item)(given(part) for part in item)
             if not isinstance(item, str) or item not in ROWS:
                 return item
             if item == "k":

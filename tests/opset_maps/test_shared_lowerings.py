@@ -33,6 +33,7 @@ ALONE = {
         arithmetic: of_quotient -- PyTorch's quotients of float16 are cut before they are rounded
         arithmetic: trunc_mod -- fmod is a row of the elementwise table
         characters: Bytes bytes_of bytes_of_codes characters codes digits of_codes sizes -- PyTorch has no strings
+        characters: in_groups out_of_groups -- PyTorch has no strings
         bits: bitcast next_double -- PyTorch's view has an entry of its own, and nextafter in float32
         complex_functions: inverse of_pairs -- Inv and Xdivy, which PyTorch lacks
         complex_numbers: paired quotient -- parts of operands that are real to TensorFlow, and its gradients
@@ -52,7 +53,7 @@ ALONE = {
         random: truncated truncated_normal -- torch truncates by clamping uniform numbers
         recurrence_matching: as_recurrence -- loops are read back as recurrent layers
         reductions: without_nan -- ArgMax passes over NaN
-        strings: all_joined around each joined substituted without_ends words -- PyTorch has no strings
+        strings: all_joined around each joined parts substituted without_ends words -- PyTorch has no strings
         suppression: Kept greedy overlap_of -- detection, which torch keeps in torchvision
         special: digamma lgamma zeta -- rows of the elementwise table in PyTorch
         windows: greatest_and_place greatest_of_windows -- MaxPool of whole numbers, which PyTorch's map has as one of floats

@@ -38,7 +38,19 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     else:
         result = op.DFT(batched, axis=axis + 1, **attributes)
     result = op.Squeeze(result, op.axes(0))
+    result = _real_ends(op, x, result, axis) if onesided else result
     return op.Mul(result, size_of(op, x, axis)) if inverse else result
+
+
+def _real_ends(op: OpBuilder, x: ir.Value, half: ir.Value, axis: int) -> ir.Value:
+    """The half spectrum of a real signal with its first result, and the middle one of an even size, real: kernels round there."""
+    size = op.Squeeze(op.dim(x, axis), op.axes(0))
+    number = op.Range(0, op.Squeeze(op.dim(half, axis), op.axes(0)), 1)
+    real = op.Or(op.Equal(number, 0), op.Equal(op.Mul(number, 2), size))
+    count = len(half.shape or ())
+    at_end = op.Reshape(real, [-1 if i == axis else 1 for i in range(count)])
+    imaginary = op.Reshape(op.const([False, True]), [1] * (count - 1) + [2])
+    return op.Where(op.And(at_end, imaginary), op.const(0.0, half.dtype), half)
 
 
 def _loses_digits(x: ir.Value, axis: int) -> bool:

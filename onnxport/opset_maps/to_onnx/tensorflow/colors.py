@@ -26,11 +26,26 @@ def _joined(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return op.Concat(*[op.Unsqueeze(item, op.axes(-1)) for item in parts], axis=-1)
 
 
-def _hue(op: OpBuilder, x: ir.Value, circle: float) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _extremes(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The greatest and the least of the colours as TensorFlow's reduction finds them: the later one where they don't compare."""
+    red, green, blue = _channels(op, x)
+
+    def greater(a: ir.Value, b: ir.Value) -> ir.Value:
+        return op.Where(op.Less(b, a), a, b)
+
+    def lesser(a: ir.Value, b: ir.Value) -> ir.Value:
+        return op.Where(op.Less(a, b), a, b)
+
+    return greater(greater(red, green), blue), lesser(lesser(red, green), blue)
+
+
+def _hue(
+    op: OpBuilder, x: ir.Value, circle: float, extremes: tuple[ir.Value, ir.Value] | None = None
+) -> tuple[ir.Value, ir.Value, ir.Value]:
     """The hue from 0 to `circle`, the greatest of the colours, and how far that is from the least."""
     red, green, blue = _channels(op, x)
-    value = op.Max(red, green, blue)
-    spread = op.Sub(value, op.Min(red, green, blue))
+    value, least = extremes or (op.Max(red, green, blue), op.Min(red, green, blue))
+    spread = op.Sub(value, least)
     zero = op.const(0.0, x.dtype)
     unit = op.Div(1.0, op.Mul(spread, 6.0 / circle))
     hue = op.Where(
@@ -46,9 +61,11 @@ def _hue(op: OpBuilder, x: ir.Value, circle: float) -> tuple[ir.Value, ir.Value,
     return op.Where(op.Less(hue, zero), op.Add(hue, circle), hue), value, spread
 
 
-def _hsv(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _hsv(
+    op: OpBuilder, x: ir.Value, extremes: tuple[ir.Value, ir.Value] | None = None
+) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Hue, saturation and value, each from 0 to 1."""
-    hue, value, spread = _hue(op, x, 1.0)
+    hue, value, spread = _hue(op, x, 1.0, extremes)
     zero = op.const(0.0, x.dtype)
     return hue, op.Where(op.Greater(value, zero), op.Div(spread, value), zero), value
 
@@ -70,10 +87,19 @@ def _rgb(op: OpBuilder, hue: ir.Value, saturation: ir.Value, value: ir.Value) ->
     return _joined(op, [op.Mul(op.Add(rest, op.Mul(saturation, item)), value) for item in _parts(op, op.Mul(hue, 6.0))])
 
 
-@tensorflow.lower("RGBToHSV", cases=[case(lambda x: tf.image.rgb_to_hsv(x), _RGB, dynamic=True)])
+_UNKNOWN = np.array([[np.nan, 0.3, 0.6], [0.3, np.nan, 0.6], [0.6, np.nan, 0.3], [0.3, 0.6, np.nan]], np.float32)
+
+
+@tensorflow.lower(
+    "RGBToHSV",
+    cases=[
+        case(lambda x: tf.image.rgb_to_hsv(x), _RGB, dynamic=True),
+        case(lambda x: tf.image.rgb_to_hsv(x), np.concatenate([_UNKNOWN, 1 - _UNKNOWN]), name="not a number"),
+    ],
+)
 def rgb_to_hsv(op: OpBuilder, images: ir.Value) -> ir.Value:
     """Hue, saturation and value of each pixel."""
-    return _joined(op, _hsv(op, images))
+    return _joined(op, _hsv(op, images, _extremes(op, images)))
 
 
 @tensorflow.lower("HSVToRGB", cases=[case(lambda x: tf.image.hsv_to_rgb(x), _RGB, dynamic=True)])
