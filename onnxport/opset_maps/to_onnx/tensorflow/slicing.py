@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -220,3 +221,30 @@ def concat_offset(op: OpBuilder, concat_dim: ir.Value, shape: list[ir.Value]) ->
         result.append(op.cast_like(op.Where(op.const(at), begin, 0), sizes))
         begin = op.Add(begin, op.Gather(int64(op, sizes), [axis % count]))
     return result
+
+
+def _updating(start: list[int]) -> Callable[[Any, Any], Any]:
+    return lambda x, y: tf.raw_ops.XlaDynamicUpdateSlice(input=x, update=y, indices=start)
+
+
+@tensorflow.lower(
+    "XlaDynamicUpdateSlice",
+    cases=[
+        case(_updating([1, 2]), f32(4, 5), f32(2, 3), dynamic=False),
+        case(_updating([3, -1]), f32(4, 5), f32(2, 3)),
+        case(
+            lambda x, y, i: tf.raw_ops.XlaDynamicUpdateSlice(input=x, update=y, indices=i),
+            i32(2, 4, 3),
+            i32(2, 1, 3),
+            np.array([0, 2, 0], np.int32),
+        ),
+    ],
+)
+def dynamic_update_slice(op: OpBuilder, input: ir.Value, update: ir.Value, indices: ir.Value) -> ir.Value:
+    """A block written into a tensor; it starts no further out than that it fits."""
+    shape, block, axes = op.shape(input), op.shape(update), list(range(rank(input)))
+    start = op.node("Max", op.node("Min", int64(op, indices), op.Sub(shape, block)), op.const(0))
+    places = op.Reshape(op.Range(0, op.Size(input), 1), shape)
+    inside = op.Slice(places, start, op.Add(start, block), axes) if axes else places
+    flat = op.ScatterElements(op.Reshape(input, [-1]), op.Reshape(inside, [-1]), op.Reshape(update, [-1]), axis=0)
+    return op.Reshape(flat, shape)
