@@ -79,7 +79,6 @@ OWN: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "repeat": (("x", 2), {"axis": 1}),
     "reshape": (("x", (-1, 2, 8)), {}),
     "slice": (("x", (0, 1, 0), (2, 2, 3)), {}),
-    "slice_update": (("x", (0, 1, 0), ROWS["x"][:, :2]), {}),
     "split": (("x", 2), {"axis": 1}),
     "array_split": (("x", 2), {"axis": 1}),
     "swapaxes": (("x", 1, 2), {}),
@@ -169,7 +168,11 @@ def model_of(name: str, function: Any) -> tuple[Any, list[Any]] | None:
         arrays: list[Any] = []
 
         def given(item: Any, inputs: dict[str, Any] = inputs, arrays: list[Any] = arrays) -> Any:
-            if isinstance(item, (tuple, list)) and item and all(isinstance(part, str) and part in ROWS for part in item):
+            if (
+                isinstance(item, (tuple, list))
+                and item
+                and all(isinstance(part, str) and part in ROWS for part in item)
+            ):
                 return type(item)(given(part) for part in item)
             if not isinstance(item, str) or item not in ROWS:
                 return item

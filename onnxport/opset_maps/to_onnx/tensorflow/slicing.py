@@ -9,6 +9,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -224,7 +225,7 @@ def concat_offset(op: OpBuilder, concat_dim: ir.Value, shape: list[ir.Value]) ->
 
 
 def _updating(start: list[int]) -> Callable[[Any, Any], Any]:
-    return lambda x, y: tf.raw_ops.XlaDynamicUpdateSlice(input=x, update=y, indices=start)
+    return lambda x, y: dynamic_update_slice(x, y, start)
 
 
 @tensorflow.lower(
@@ -233,14 +234,14 @@ def _updating(start: list[int]) -> Callable[[Any, Any], Any]:
         case(_updating([1, 2]), f32(4, 5), f32(2, 3), dynamic=False),
         case(_updating([3, -1]), f32(4, 5), f32(2, 3)),
         case(
-            lambda x, y, i: tf.raw_ops.XlaDynamicUpdateSlice(input=x, update=y, indices=i),
+            lambda x, y, i: dynamic_update_slice(x, y, i),
             i32(2, 4, 3),
             i32(2, 1, 3),
             np.array([0, 2, 0], np.int32),
         ),
     ],
 )
-def dynamic_update_slice(op: OpBuilder, input: ir.Value, update: ir.Value, indices: ir.Value) -> ir.Value:
+def updated_slice(op: OpBuilder, input: ir.Value, update: ir.Value, indices: ir.Value) -> ir.Value:
     """A block written into a tensor; it starts no further out than that it fits."""
     shape, block, axes = op.shape(input), op.shape(update), list(range(rank(input)))
     start = op.node("Max", op.node("Min", int64(op, indices), op.Sub(shape, block)), op.const(0))
