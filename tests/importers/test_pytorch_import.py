@@ -182,6 +182,17 @@ def test_a_branch_is_chosen_when_the_model_runs_or_at_import_if_known():
     assert not list(known.children())
 
 
+def test_branches_and_loops_on_tensors_compile_as_one_graph():
+    net = built("""g (bool c, int64 trips, float[n] x) => (float[n] z) {
+        y = If (c) <then_branch = t () => (float[n] a) { a = Neg(x) }, else_branch = e () => (float[n] b) { b = Exp(x) }>
+        z = Loop (trips, c, y) <body = b (int64 i, bool g, float[n] v) => (bool g2, float[n] v2) {
+            top = Constant <value_float=40.0> () sum = ReduceSum <keepdims=0> (v) g2 = Less(sum, top) v2 = Mul(v, x) }> }""")
+    whole = torch.compile(net, fullgraph=True, backend="eager")
+    for flag, trips, x in ((True, 3, [2.0, 3.0]), (True, 9, [2.0, 3.0]), (False, 4, [1.0, 2.0])):
+        given = torch.tensor(flag), torch.tensor(trips), torch.tensor(x)
+        torch.testing.assert_close(whole(*given), net(*given))
+
+
 def test_all_unsupported_operators_are_named_at_once():
     with pytest.raises(UnsupportedOperator) as caught:
         built("g (float[n] x) => (float[n] z) { a = Foo(x) b = Bar(x) z = Add(a, b) }")

@@ -68,7 +68,12 @@ def _elementwise(name: str, *xs: Any) -> Any:
         xs = xs[::-1]
         if not _added_plainly(*xs):
             return None
-    return getattr(keras.ops, _ROWS[name])(*_fitting(xs, dtype))
+    return _dense(getattr(keras.ops, _ROWS[name])(*_fitting(xs, dtype)))
+
+
+def _dense(x: keras.KerasTensor) -> Any:
+    """`x` where Keras holds it to be sparse, as it does of every product with a constant (Keras 3.15)."""
+    return keras.ops.cast(x, x.dtype) if x.sparse else x
 
 
 def _added_plainly(x: Any, y: Any) -> bool:
@@ -90,7 +95,7 @@ def _added_plainly(x: Any, y: Any) -> bool:
 
 def _divide(a: Any, b: Any) -> Any:
     dtype = _kind((a, b))
-    return keras.ops.divide(*_fitting((a, b), dtype)) if dtype in _REALS else None
+    return _dense(keras.ops.divide(*_fitting((a, b), dtype))) if dtype in _REALS else None
 
 
 def _pow(a: Any, b: Any) -> Any:

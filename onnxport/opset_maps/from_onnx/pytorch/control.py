@@ -79,7 +79,7 @@ class Cond(nn.Module):
 
     def forward(self, condition: torch.Tensor, then_values: Sequence[Any], else_values: Sequence[Any]) -> Any:
         """The outputs of the branch that the condition picks."""
-        if torch.compiler.is_exporting() and isinstance(condition, torch.Tensor):
+        if torch.compiler.is_compiling() and isinstance(condition, torch.Tensor):
             count = len(then_values)
             return torch.cond(
                 condition.reshape(()),
@@ -111,8 +111,31 @@ class Loop(nn.Module):
         def body(*xs: torch.Tensor) -> Any:
             return self.body(*xs, *outer)
 
+        decided = isinstance(trips, int) and condition is None and not self.conditional
+        if torch.compiler.is_compiling() and not decided and not empty and all(map(torch.is_tensor, carried)):
+            return self._as_one_operator(trips, condition, carried, outer)
         values, scans = _iterated(body, trips, condition, carried, len(empty), self.conditional, outer)
         return values + [_stacked(scan, shape) for scan, shape in zip(scans, empty, strict=True)]
+
+    def _as_one_operator(
+        self, trips: Int | None, condition: TorchTensor | None, carried: list[Any], outer: list[Any]
+    ) -> list[Any]:
+        """The carried values of a loop whose end is known only when it runs, for tracers: torch's own loop."""
+        device = next((x.device for x in (*carried, *outer) if isinstance(x, torch.Tensor)), None)
+        limit = torch.as_tensor((1 << 63) - 1 if trips is None else trips, dtype=torch.int64, device=device).reshape(())
+        going = torch.as_tensor(True if condition is None else condition, dtype=torch.bool, device=device).reshape(())
+
+        def proceeds(i: torch.Tensor, flag: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+            return flag & (i < limit)
+
+        def step(i: torch.Tensor, flag: torch.Tensor, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            proceed, *results = self.body(i, torch.ones_like(flag), *values, *outer)
+            proceed = proceed.reshape(()).clone() if self.conditional else flag.clone()
+            return (i + 1, proceed, *(item.clone() for item in results))
+
+        start = torch.zeros((), dtype=torch.int64, device=device), going.clone()
+        _, _, *values = torch.while_loop(proceeds, step, (*start, *(x.clone() for x in carried)))
+        return list(values)
 
 
 def _iterated(
