@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import onnxport
 from onnxport.graph.bodies import bodies
+from onnxport.graph.runtimes.pools import without_questions
+from onnxport.model import OnnxModel
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+
+pytestmark = pytest.mark.tensorflow
 
 SHAPE = (2, 48, 47, 32)
 FRAME = [[0, 0], [1, 1], [1, 2], [0, 0]]
@@ -66,11 +71,14 @@ def test_large_images(name: str) -> None:
     )
     model = onnxport.convert(function, validate=False)
     assert any(bodies(node) for node in model.model.graph), "the image is asked for NaN"
+    plain = OnnxModel(without_questions(model.model))  # as importers take it
+    assert not any(bodies(node) for node in plain.model.graph)
     for kind, image in _images().items():
         with np.errstate(all="ignore"):
             # Operator by operator: in a graph TensorFlow exchanges Relu and MaxPool, and gives 0 of nothing but NaN.
             wanted = POOLS[name](_convolved(tf.constant(image))).numpy()
             np.testing.assert_array_equal(model(image), wanted, err_msg=kind)
+            np.testing.assert_array_equal(plain(image), wanted, err_msg=kind)
 
 
 @pytest.mark.parametrize("opset", [13, 26])
@@ -88,3 +96,16 @@ def test_small_images() -> None:
         lambda x: _pool(_convolved(x)), input_signature=[tf.TensorSpec((None, 8, 8, 32), tf.float32)]
     )
     assert not any(bodies(node) for node in onnxport.convert(function, validate=False).model.graph)
+
+
+@pytest.mark.pytorch
+def test_another_framework_takes_no_detour() -> None:
+    """What is written around a defect of onnxruntime is not on the way to PyTorch."""
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    function = tf.function(
+        lambda x: _pool(_convolved(tf.cos(x))), input_signature=[tf.TensorSpec((None, *SHAPE[1:]), tf.float32)]
+    )
+    module = onnxport.convert(function, to="pytorch", inputs=(tf.constant(_images()["numbers"]),))
+    assert module.onnxport_report.passed
+    assert "cond" not in module.code
+    assert not [note for note in module.onnxport_report.notes if "for onnxruntime" in note]

@@ -27,6 +27,7 @@ from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.passes.weight_moves import with_source_weights
+from onnxport.graph.runtimes.pools import without_questions
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.namespace import Call, Namespace, signature, to_tensor
@@ -76,7 +77,7 @@ class Walk:
     """
 
     def __init__(self, model: ir.Model, xp: Namespace, native: Semantics) -> None:
-        self.model = inferred(with_source_weights(model))
+        self.model = inferred(without_questions(with_source_weights(model)))
         self.xp = xp
         self.native = native
         self._unsupported: list[Unsupported] = []

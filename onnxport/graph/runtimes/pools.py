@@ -9,8 +9,10 @@ from math import prod
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.passes.rewriting import replace_value
 from onnxport.graph.runtimes.casts import again
 from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect, Written, dims, operand, optional, wholes
 from onnxport.graph.runtimes.windows import pooled_axes
@@ -113,6 +115,45 @@ def single_beside_nan(op: OpBuilder, node: ir.Node) -> Written:
     """The pooled elements as they are where all of them are at least the least number."""
     x, least = _passed_over(node.outputs[0])
     return _if_numbers(op, node, x, least, lambda _: [x], lambda inner: [_numbers(inner, x, least)])
+
+
+def without_questions(model: ir.Model) -> ir.Model:
+    """A copy in which what `beside_nan` writes is the longer way, right for all images; the model itself where nothing is."""
+    if not any(_asks_for_numbers(node) for node in model.graph):
+        return model
+    copy = model.clone()
+    for node in [node for node in copy.graph if _asks_for_numbers(node)]:
+        body = node.attributes["else_branch"].as_graph()
+        moved = list(body)
+        result = body.outputs[0]
+        body.outputs.clear()
+        body.remove(moved)
+        copy.graph.insert_before(node, moved)
+        replace_value(node.outputs[0], result)
+        copy.graph.remove(node, safe=True)
+    RemoveUnusedNodesPass()(copy)
+    return copy
+
+
+def _asks_for_numbers(node: ir.Node) -> bool:
+    """Whether a node is the If of `_if_numbers`."""
+    if node.domain or node.op_type != "If" or len(node.outputs) != 1:
+        return False
+    direct, longer = (node.attributes[name].as_graph() for name in ("then_branch", "else_branch"))
+    if longer.initializers or longer.outputs[0].producer() not in list(longer):
+        return False
+    kinds = [item.op_type for item in longer]
+    if [kind for kind in kinds if kind not in ("Pad", "MaxPool")] != ["GreaterOrEqual", "Where"]:
+        return False
+    if not {item.op_type for item in direct} <= {"Identity", "Max"}:
+        return False
+    asked = [operand(node, 0)]
+    for kind in ("GreaterOrEqual", "ReduceSum", "GlobalAveragePool"):
+        before = asked[-1].producer()
+        if before is None or before.op_type != kind:
+            return False
+        asked.append(operand(before, 0))
+    return any(asked[-1] in item.inputs for item in longer)
 
 
 _Body = Callable[[OpBuilder], list[ir.Value]]
