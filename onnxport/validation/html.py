@@ -128,7 +128,7 @@ def _why(report: ProofRecord) -> list[str]:
 
 def _divergence(node: Divergence) -> list[str]:
     facts = {
-        "operator": f"{node.op} {node.node!r}",
+        "operator": f"{node.op} {node.node!r}" if node.node else node.op,
         "written for": node.source_op,
         "in the source": node.where,
         "value": node.output,
@@ -190,12 +190,17 @@ def _outputs(report: ProofRecord) -> str:
             ("type", escape(f"{output.dtype}{list(output.shape)}"), ""),
             ("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
             ("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
-            ("used", f"{bar}{percent(figures.used)}" if figures else "", "n"),
+            ("used", f"{bar}{_used(figures.used, over)}" if figures else "", "n"),
             ("worst on", escape(inputs), ""),
         ]
         lines.append(_cells(cells))
     headings = ("output", "verdict", "type", "max |diff|", "allowed", "used", "worst on")
     return _frame(headings, lines)
+
+
+def _used(share: float, over: bool) -> str:
+    """The share of the budget; of what fails with nothing allowed there is none."""
+    return percent(share) if share or not over else "over"
 
 
 def _rank(output: OutputReport) -> tuple[bool, bool, float, float]:
@@ -239,8 +244,10 @@ def _table(headings: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
 
 
 def _cells(cells: Iterable[tuple[str, str, str]]) -> str:
+    """Cells of one row, each one element, which stands beside its label where rows are cards."""
     return "".join(
-        f'<td data-label="{escape(name)}"{f" class={kind}" if kind else ""}>{inner}</td>' for name, inner, kind in cells
+        f'<td data-label="{escape(name)}"{f" class={kind}" if kind else ""}>{f"<div>{inner}</div>" if inner else ""}</td>'
+        for name, inner, kind in cells
     )
 
 

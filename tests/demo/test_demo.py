@@ -12,10 +12,12 @@ from examples.demo.page import write  # noqa: E402
 
 
 @pytest.mark.parametrize("train", models.ALL, ids=[train.__name__ for train in models.ALL])
-def test_every_cell_of_a_source_passes_or_says_why_not(train, tmp_path):
+def test_every_cell_of_a_source_passes_or_says_why_not(train, tmp_path, capfd):
     trained = train()
     assert trained.accuracy > 0.75
+    capfd.readouterr()  # what a framework writes while it is imported and trains is not ours
     cells = list(row(trained, tmp_path))
+    assert capfd.readouterr().err == ""
     assert [cell.target for cell in cells] == list(TARGETS)
     for cell in cells:
         assert cell.verdict in ("pass", "none"), f"{cell.source} to {cell.target}: {cell.reason or cell.details}"

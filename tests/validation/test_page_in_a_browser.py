@@ -1,0 +1,133 @@
+"""The page of a report in Chromium, at three widths, light and dark: nothing falls off, all text can be read.
+
+Pictures are kept in the folder that ONNXPORT_PICTURES names, for those who look at them.
+"""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import onnx
+import pytest
+
+import onnxport
+
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
+
+WIDTHS = (390, 1024, 1600)
+TEXT = """<ir_version: 8, opset_import: ["": 17]>
+net (float[batch,3] x) => (float[batch,4] scores, int64[batch] best) <float[3,4] w = {1,2,3,4,5,6,7,8,9,1,2,3}> {
+  h = MatMul(x, w) scores = %s(h) best = ArgMax<axis = 1, keepdims = 0>(scores) }"""
+# Contrast as WCAG 2.2 defines it, of every element that holds text itself, against what lies behind it.
+MEASURE = """
+function numbers(color) { return color.match(/[0-9.]+/g).map(Number); }
+function light([r, g, b]) {
+  const part = c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+}
+function behind(node, view) {
+  for (; node; node = node.parentElement) {
+    const back = numbers(view.getComputedStyle(node).backgroundColor);
+    if (back.length < 4 || back[3] > 0) return back;
+  }
+  return [255, 255, 255];
+}
+function measured(frame) {
+  const view = frame.contentWindow, page = frame.contentDocument, root = page.documentElement;
+  for (const part of page.querySelectorAll("details")) part.open = true;
+  let least = 99, small = 99, where = "";
+  for (const node of page.querySelectorAll("body *")) {
+    if (![...node.childNodes].some(item => item.nodeType === 3 && item.textContent.trim())) continue;
+    const style = view.getComputedStyle(node), box = node.getBoundingClientRect();
+    if (!box.width || !box.height || box.width < 2) continue;
+    const [a, b] = [light(numbers(style.color)), light(behind(node, view))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < least) { least = ratio; where = node.outerHTML.slice(0, 60); }
+    small = Math.min(small, parseFloat(style.fontSize));
+  }
+  const cut = [...page.querySelectorAll(".wide")].filter(item => item.scrollWidth > item.clientWidth + 1);
+  const loose = [...page.querySelectorAll("td")].filter(item => item.childNodes.length > 1);
+  const head = page.querySelector("thead").getBoundingClientRect();
+  return {
+    over: root.scrollWidth - root.clientWidth, cut: cut.length, loose: loose.length, contrast: least, where, small,
+    cards: head.height < 2,
+    dark: light(numbers(view.getComputedStyle(page.body).backgroundColor)) < 0.2,
+    order: [...page.querySelectorAll("h1, h2")].map(item => item.textContent.trim().slice(0, 20)),
+  };
+}
+window.onload = () => {
+  const frames = [...document.querySelectorAll("iframe")];
+  document.body.innerHTML += "";
+  const result = document.createElement("pre");
+  result.id = "result";
+  const again = [...document.querySelectorAll("iframe")];
+  Promise.all(again.map(frame => new Promise(done => frame.addEventListener("load", done)))).then(() => {
+    result.textContent = JSON.stringify(again.map(measured));
+    document.body.append(result);
+  });
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of a proof that fails."""
+    source, other = (onnx.parser.parse_model(TEXT % op) for op in ("Relu", "Sigmoid"))
+    report = onnxport.validate(source, other)
+    assert report.verdict == "failed"
+    place = tmp_path_factory.mktemp("page") / "report.html"
+    report.to_html(
+        place, command="onnxport validate a_rather_long_name_of_a_model.onnx another_one.onnx --html report.html"
+    )
+    return place.read_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_read_at_every_width(page, tmp_path, scheme):
+    frames = "".join(f'<iframe width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>' for width in WIDTHS)
+    (tmp_path / "frames.html").write_text(f"<!doctype html><body>{frames}<script>{MEASURE}</script></body>")
+    results = measured(tmp_path, scheme)
+    for width, found in zip(WIDTHS, results, strict=True):
+        assert found["over"] <= 0, (width, found)  # nothing falls off
+        assert found["cut"] == 0, (width, found)  # no table is scrolled
+        assert found["loose"] == 0, (width, found)  # a cell is one thing beside its label
+        assert found["contrast"] >= 4.5, (width, found)
+        assert found["small"] >= 12, (width, found)
+        assert found["dark"] == (scheme == "dark")
+        assert found["cards"] == (width < 700)
+        assert [text[:6] for text in found["order"][:2]] == ["failed", "First "]  # the verdict, then what is wrong
+    if os.environ.get("ONNXPORT_PICTURES"):
+        (tmp_path / "report.html").write_text(page)
+        for width in WIDTHS:
+            picture = f"{os.environ['ONNXPORT_PICTURES']}/report-{width}-{scheme}.png"
+            browse(tmp_path, scheme, f"--window-size={width},2000", f"--screenshot={picture}", "report.html")
+
+
+def measured(folder, scheme):
+    """What the script measures of each frame."""
+    dom = browse(folder, scheme, "--virtual-time-budget=4000", "--dump-dom", "frames.html")
+    match = re.search(r'<pre id="result">(.*?)</pre>', dom, re.DOTALL)
+    assert match, dom[-500:]
+    return json.loads(html.unescape(match[1]))
+
+
+def browse(folder, scheme, *arguments):
+    """What Chromium prints."""
+    *options, name = arguments
+    dark = "0" if scheme == "dark" else "1"
+    command = [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={folder / 'profile'}",
+    ]
+    command += [f"--blink-settings=preferredColorScheme={dark}", *options, (folder / name).as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
