@@ -96,7 +96,7 @@ def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:
             if hasattr(model, "vocabulary_"):
                 continue  # lists of terms, of a length each
             try:
-                given = _dense(model.transform(rows))
+                given = dense(model.transform(rows))
             except Exception:
                 continue
         numeric = isinstance(given, np.ndarray) and given.dtype.kind == "f"
@@ -124,10 +124,10 @@ def _expected(model: Any, method: str, x: Any) -> list[np.ndarray]:
         return [model.predict(x, return_std=True)[1]]
     result = getattr(model, method)(x)
     several = isinstance(result, (tuple, list)) and not (result and isinstance(result[0], tuple))
-    return [_dense(part) for part in (result if several else [result])]
+    return [dense(part) for part in (result if several else [result])]
 
 
-def _dense(x: Any) -> np.ndarray:
+def dense(x: Any) -> np.ndarray:
     if isinstance(x, list) and all(isinstance(row, tuple) for row in x):  # lists of labels, of a length each
         width = max(map(len, x))
         return np.array([[*row, *[""] * (width - len(row))] for row in x], object)
@@ -155,7 +155,7 @@ def _judge(model: Any, method: str, x: Any, expected: list[np.ndarray], dtype: s
         return "wrong", f"{len(got)} results instead of {len(expected)}"
     wide = _expected(model, method, x.astype(np.float64)) if dtype == "float32" else [None] * len(expected)
     for one, other, exact in zip(expected, got, wide, strict=True):
-        reason = _difference(one, np.asarray(other), dtype, exact, _cancelled(model, method, x))
+        reason = difference(one, np.asarray(other), dtype, exact, _cancelled(model, method, x))
         if reason:
             return "wrong", reason
     return "right", ""
@@ -168,7 +168,7 @@ def _cancelled(model: Any, method: str, x: Any) -> float:
     return float(np.sqrt(np.max(model.kernel_.diag(x))) * np.max(model._y_train_std))
 
 
-def _difference(expected: np.ndarray, got: np.ndarray, dtype: str, exact: Any = None, terms: float = 0.0) -> str:
+def difference(expected: np.ndarray, got: np.ndarray, dtype: str, exact: Any = None, terms: float = 0.0) -> str:
     """What is wrong with a result; nothing where it is right.
 
     Float32 rows: scikit-learn's own error, against its result on the same rows in float64, counts eightfold.

@@ -15,11 +15,15 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator
 
 from onnxport.converters.from_onnx.sklearn_estimators import KINDS, OnnxEstimator
-from onnxport.converters.from_onnx.sklearn_roles import roles_of
+from onnxport.converters.from_onnx.sklearn_roles import RUN, roles_of
 from onnxport.converters.from_onnx.sklearn_rows import is_matrix, width_of
 from onnxport.errors import InvalidInputError, UnsupportedOperator, first_line
 from onnxport.graph.atomic import atomic_file, atomic_path
+from onnxport.graph.fitted import ESTIMATOR
+from onnxport.graph.outputs import PRODUCED, read, written
 from onnxport.model import OnnxModel
+from onnxport.opset_maps.from_onnx.sklearn import ml_operators, ml_trees  # noqa: F401  (they register themselves)
+from onnxport.opset_maps.from_onnx.sklearn.chains import recognised
 from onnxport.opset_maps.from_onnx.sklearn.record import recorded
 from onnxport.tracing.trust.sklearn_sound import fault_of
 from onnxport.validation.input_sets.base import specs_of
@@ -38,8 +42,12 @@ def build(model: ir.Model) -> BaseEstimator:
         UnsupportedOperator: a graph without inputs or outputs.
     """
     runs = wrapped(model)
+    outputs = runs.graph_outputs
+    if not read(model.metadata_props) and all(item.method != RUN for item in outputs):
+        # by which a proof asks what is rebuilt
+        model.metadata_props[PRODUCED] = written(outputs, [item.name for item in outputs])
     try:
-        rebuilt = recorded(model)
+        rebuilt = _rebuilt(model)
         reason = "" if rebuilt is None else _fault(rebuilt, model)
     except UnsupportedOperator as error:
         rebuilt, reason = None, str(error)
@@ -47,6 +55,17 @@ def build(model: ir.Model) -> BaseEstimator:
         return rebuilt
     runs.notes = (reason,) if reason else ()
     return runs
+
+
+def _rebuilt(model: ir.Model) -> Any:
+    """The estimator that the file records, else that its operators tell of; None where there is none."""
+    estimator = recorded(model)
+    if estimator is not None or ESTIMATOR in model.metadata_props:
+        return estimator
+    try:
+        return recognised(model)
+    except Exception as error:  # attributes of a damaged file
+        raise UnsupportedOperator(f"the operators' attributes do not fit together: {error!r}") from error
 
 
 def _fault(estimator: BaseEstimator, model: ir.Model) -> str:

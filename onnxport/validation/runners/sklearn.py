@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.graph import rows
 from onnxport.graph.outputs import SEVERAL, Output
 from onnxport.validation.numerics import Numerics
@@ -64,7 +64,8 @@ class SklearnRunner(Runner):
 
     def refuses(self, error: Exception) -> bool:
         """Whether it is scikit-learn's check of its inputs: of NaN, unknown categories, no rows."""
-        return isinstance(error, ValueError) and not getattr(self.estimator, "graph_outputs", ())
+        own = isinstance(error, ValueError) and not isinstance(error, OnnxportError)
+        return own and not getattr(self.estimator, "graph_outputs", ())
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""
