@@ -14,7 +14,7 @@ pytestmark = pytest.mark.sklearn
 from sklearn.compose import ColumnTransformer  # noqa: E402
 from sklearn.decomposition import PCA  # noqa: E402
 from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: E402
-from sklearn.impute import SimpleImputer  # noqa: E402
+from sklearn.impute import KNNImputer, SimpleImputer  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline  # noqa: E402
 from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
@@ -135,6 +135,13 @@ def test_what_only_the_fit_knew_is_not_invented(tmp_path):
     assert isinstance(rebuilt, DecisionTreeClassifier)
     assert np.isnan(rebuilt.feature_importances_).any()
     assert np.array_equal(rebuilt.apply(ROWS), source.apply(ROWS))
+
+
+def test_a_missing_value_is_tried_where_it_asks_for_what_the_graph_does_not_hold(tmp_path):
+    rows = np.where(ROWS > 1.2, np.nan, ROWS)
+    source = KNNImputer(add_indicator=True).fit(rows)
+    rebuilt = there_and_back(source, rows, tmp_path)
+    assert np.allclose(rebuilt.transform(rows), source.transform(rows))
 
 
 def test_numbers_that_the_graph_does_not_hold_leave_the_file_to_run(tmp_path):

@@ -97,7 +97,9 @@ def _trees(given: Attributes, kind: str, columns: int) -> list[tuple[GrownTree, 
     trees = []
     for tree in dict.fromkeys(ids.tolist()):
         mine = np.flatnonzero(ids == tree)
-        places = {int(node): place for place, node in zip(mine, np.asarray(given["nodes_nodeids"])[mine], strict=True)}
+        places = {
+            int(node): int(place) for place, node in zip(mine, np.asarray(given["nodes_nodeids"])[mine], strict=True)
+        }
         order, left, right = _preorder(given, modes, places, int(given["nodes_nodeids"][mine[0]]))
         leaf = modes[order] == "LEAF"
         features = np.where(leaf, -2, np.asarray(given["nodes_featureids"])[order])
