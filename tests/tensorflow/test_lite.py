@@ -113,6 +113,28 @@ def test_a_wrong_zero_point_fails(tmp_path):
     assert onnxport.validate(path, result).verdict == "failed"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: tf.transpose(x, [0, 2, 1, 3]),
+        lambda x: tf.nn.avg_pool2d(x, 2, 1, "SAME"),
+        lambda x: tf.concat([x, tf.sigmoid(x) * 0.5], 3) - 0.25,
+        lambda x: tf.pad(x, [[0, 0], [1, 1], [0, 2], [0, 0]]),
+    ],
+    ids="transposed mean-of-windows concatenated padded".split(),
+)
+def test_quantised_operators(tmp_path, body):
+    passed(written(tmp_path / "q.tflite", function_of(body, [1, 9, 8, 3]), setup=whole_outside(tf.int8)))
+
+
+def test_quantised_operators_that_are_refused(tmp_path):
+    path = written(tmp_path / "q.tflite", function_of(lambda x: x / (x * x + 1.0), [1, 9, 8, 3]), setup=whole)
+    with pytest.raises(
+        UnsupportedOperator, match="DIV .*: on quantised numbers it has no form whose numbers are proved"
+    ):
+        onnxport.convert(path)
+
+
 def test_hybrid_products_round_their_input_as_the_interpreter_does(tmp_path):
     matrix, kernel = weights(48, 24), weights(3, 3, 8, 16)
     dense = written(tmp_path / "d.tflite", function_of(lambda x: x @ matrix, [None, 48]), setup=hybrid)

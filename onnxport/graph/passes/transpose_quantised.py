@@ -28,17 +28,12 @@ class TransposeQuantisedPass(InPlacePass):
     def _move(self, graph: ir.Graph, node: ir.Node) -> bool:
         value, result = node.inputs[0], node.outputs[0]
         source = value.producer() if value is not None else None
-        if (
-            source is None
-            or source.op_type not in ("Cast", "DequantizeLinear")
-            or source.domain
-            or result.is_graph_output()
-        ):
+        if source is None or source.op_type not in ("Cast", "DequantizeLinear") or source.domain:
             return False
         weight, perm = source.inputs[0], node.attributes.get_ints("perm", None)
         if weight is None or perm is None or result.shape is None:
             return False
-        if not weight.is_initializer() and (source.op_type == "Cast" or value is None or len(value.uses()) > 1):
+        if source.op_type == "Cast" and not weight.is_initializer():
             return False
         order = ir.AttrInt64s("perm", list(perm))
         name = self._names.unique(f"{node.name}/weight")

@@ -178,6 +178,13 @@ class LiteFile:
     def signatures(self) -> dict[str, Signature]:
         """The signatures that the file gives, by key; empty where it has none."""
         result: dict[str, Signature] = {}
+        with reading(f"{self.title} is damaged: a name of a signature is no text"):
+            for item in self._content.signatureDefs or ():
+                for text in (
+                    item.signatureKey,
+                    *(entry.name for side in (item.inputs, item.outputs) for entry in side or ()),
+                ):
+                    (text or b"").decode()
         for item in self._content.signatureDefs or ():
             sides = [
                 {_text(entry.name): entry.tensorIndex for entry in side or ()} for side in (item.inputs, item.outputs)

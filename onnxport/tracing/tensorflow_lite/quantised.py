@@ -22,8 +22,16 @@ from onnxport.tracing.tensorflow_lite.steps import dequantised, dynamic_steps, q
 _MOVES = frozenset(
     "BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EMBEDDING_LOOKUP EXPAND_DIMS GATHER GATHER_ND MAX_POOL_2D PACK "
     "PAD RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_SEQUENCE REVERSE_V2 SHAPE SLICE SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE "
-    "STRIDED_SLICE TILE TRANSPOSE UNPACK ARG_MAX ARG_MIN REDUCE_MAX REDUCE_MIN MIRROR_PAD DYNAMIC_UPDATE_SLICE".split()
+    "STRIDED_SLICE TILE TRANSPOSE UNPACK RANK ARG_MAX ARG_MIN REDUCE_MAX REDUCE_MIN MIRROR_PAD DYNAMIC_UPDATE_SLICE".split()
 )
+# What TFLite's kernels compute as the real numbers would, rounded: scripts/conformance/tflite.py proves each.
+_COMPUTED = frozenset(
+    "ABS ADD CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEQUANTIZE EXP FULLY_CONNECTED GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU "
+    "LOGISTIC LOG_SOFTMAX MAXIMUM MEAN MINIMUM MUL QUANTIZE RELU RELU6 RELU_N1_TO_1 RESIZE_BILINEAR RSQRT SOFTMAX "
+    "SQUARED_DIFFERENCE SUB SUM TANH TRANSPOSE_CONV EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL MAX_POOL_2D "
+    "AVERAGE_POOL_2D".split()
+)
+_FILTERED = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"))
 _HYBRID = frozenset(("FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"))
 _TABLES = frozenset(("LOGISTIC", "SOFTMAX", "TANH", "LOG_SOFTMAX", "EXP", "GELU", "ELU", "HARD_SWISH"))
 _STORED = (tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64)
@@ -48,6 +56,7 @@ def run(node: Node, function: Callable[..., Any], operands: Sequence[Any]) -> An
         return tf.cast(operands[0], tf.float32)
     if code in _HYBRID and _is_hybrid(node):
         return _hybrid(node, *operands)
+    _check(node)
     if any(item.dtype == tf.int16 and item.steps for item in node.outputs) and code in _TABLES:
         raise node.refused(
             "on 16-bit numbers its kernel reads a table between whose entries it interpolates: no ONNX form"
@@ -68,6 +77,33 @@ def run(node: Node, function: Callable[..., Any], operands: Sequence[Any]) -> An
     ]
 
 
+def _check(node: Node) -> None:
+    """Refuses what TFLite's kernels do not compute as the real numbers would.
+
+    Raises:
+        UnsupportedOperator: it is such.
+    """
+    code = node.operator.code
+    if code in ("MAX_POOL_2D", "AVERAGE_POOL_2D") and not _alike(node, activated=True):
+        raise node.refused("its quantised operand and result have other scales, which its kernel does not look at")
+    if code in _COMPUTED:
+        if code in _FILTERED and any(_has_offset(item) for item in node.inputs[1:2] if code != "TRANSPOSE_CONV"):
+            raise node.refused("an int8 filter with a zero point, which its kernel does not take")
+        return
+    if code in _MOVES:
+        raise node.refused("its quantised operands and results have other scales, which its kernel does not look at")
+    raise node.refused("on quantised numbers it has no form whose numbers are proved")
+
+
+def _has_offset(tensor: Tensor | None) -> bool:
+    return (
+        tensor is not None
+        and tensor.steps is not None
+        and tensor.dtype == tf.int8
+        and bool(np.any(tensor.steps.zero_point))
+    )
+
+
 def _stored(x: Any, tensor: Tensor) -> bool:
     """Whether an operand is the whole numbers of its tensor; biases of 64 bits come as real ones."""
     return x.dtype == tensor.dtype and _stands_for_real(tensor)
@@ -77,9 +113,9 @@ def _stands_for_real(tensor: Tensor) -> bool:
     return tensor.steps is not None and tensor.dtype in _STORED and bool(np.all(tensor.steps.scale > 0))
 
 
-def _alike(node: Node) -> bool:
-    """Whether all quantised operands and results have the same steps, and nothing is activated."""
-    if getattr(node.operator.options, "fusedActivationFunction", 0):
+def _alike(node: Node, *, activated: bool = False) -> bool:
+    """Whether all quantised operands and results have the same steps, and nothing is activated, unless that is `activated`."""
+    if getattr(node.operator.options, "fusedActivationFunction", 0) and not activated:
         return False
     tensors = [item for item in (*node.inputs, *node.outputs) if item is not None and item.steps is not None]
     first = tensors[0].steps

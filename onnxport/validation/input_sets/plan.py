@@ -124,6 +124,8 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         if plan.empty and (parties.graph is None or not takes_empty(parties.graph.graph, windows=windows)):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+    if not parties.source.settles_nan:
+        return
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
     if parties.graph is None or not defined_on_nan(parties.graph.graph, products=products):
         return
