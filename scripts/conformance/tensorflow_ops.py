@@ -1,7 +1,7 @@
 """TensorFlow's own operators through the exporter: drawn from their definitions, and the cases beside each entry.
 
-    python -m scripts.conformance.tensorflow_ops --results build/tensorflow.jsonl --shard 0/2
-    python -m scripts.conformance.tensorflow_ops --results build/tensorflow.jsonl --report docs/conformance/tensorflow_ops.md
+    python -m scripts.conformance.tensorflow_ops --results build/tensorflow_ops.jsonl --shard 0/2
+    python -m scripts.conformance.tensorflow_ops --results build/tensorflow_ops.jsonl --report docs/conformance/tensorflow_ops.md
 
 Each call is traced, exported, opened by onnxruntime with its default optimisations and compared with TensorFlow under the budgets
 of `onnxport.validation`. A worker process takes the operators one after the other; where it dies or hangs, the operator is noted
@@ -226,14 +226,7 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
 
 def main() -> None:
     """Runs a shard, or writes the report."""
-    options = workers.parser(__doc__, "build/tensorflow.jsonl").parse_args()
-    if options.work is not None:
-        work(options.work)
-    elif options.report:
-        report(workers.known(options.results), options.report)
-    else:
-        todo = workers.remaining(options, names())
-        workers.supervise("scripts.conformance.tensorflow_ops", todo, options.results, SECONDS)
+    workers.run("scripts.conformance.tensorflow_ops", __doc__, names, work, report, SECONDS)
 
 
 if __name__ == "__main__":

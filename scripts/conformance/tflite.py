@@ -181,14 +181,7 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
 
 def main() -> None:
     """Runs a shard, or writes the report."""
-    options = workers.parser(__doc__, "build/tflite.jsonl").parse_args()
-    if options.work is not None:
-        work(options.work)
-    elif options.report:
-        report(workers.known(options.results), options.report)
-    else:
-        todo = workers.remaining(options, names())
-        workers.supervise("scripts.conformance.tflite", todo, options.results, SECONDS)
+    workers.run("scripts.conformance.tflite", __doc__, names, work, report, SECONDS)
 
 
 if __name__ == "__main__":

@@ -136,3 +136,21 @@ def remaining(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
     done = known(options.results)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     return [name for name in todo if wanted or name not in done]
+
+
+def run(
+    module: str,
+    description: str | None,
+    names: Callable[[], Sequence[str]],
+    worker: Callable[[list[str]], None],
+    report: Callable[[dict[str, list[Any]], Path], None],
+    seconds: float,
+) -> None:
+    """The command line of a script: works on the items that a supervisor gives it, writes the page, or supervises a shard."""
+    options = parser(description, f"build/{module.rpartition('.')[2]}.jsonl").parse_args()
+    if options.work is not None:
+        worker(options.work)
+    elif options.report:
+        report(known(options.results), options.report)
+    else:
+        supervise(module, remaining(options, names()), options.results, seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +18,14 @@ from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_first, static_sizes
 from onnxport.opset_maps.to_onnx.tensorflow.windows import windows_of
+
+
+class _Form(TypedDict):
+    """Attributes of the windows."""
+
+    strides: Sequence[int]
+    rates: Sequence[int]
+    padding: str
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,14 @@ def _dilation(padding: str, strides: int, rates: int) -> Case:
     return case(call, f32(2, 7, 6, 3), f32(2, 3, 3))
 
 
-def _sums(
-    op: OpBuilder, input: ir.Value, filter: ir.Value, strides: Sequence[int], rates: Sequence[int], padding: str
-) -> _Sums:
+def _sums(op: OpBuilder, input: ir.Value, filter: ir.Value, form: _Form) -> _Sums:
     kernel = static_sizes(list(filter.shape)[:2]) if filter.shape is not None else None
     image = static_sizes(list(input.shape)[1:3]) if input.shape is not None else None
     if kernel is None or image is None:
         raise UnsupportedOperator(f"{op.name} of images or filters of dynamic size")
-    windows = windows_of(list(kernel), {"strides": strides, "dilations": rates, "padding": padding})
+    windows = windows_of(
+        list(kernel), {"strides": form["strides"], "dilations": form["rates"], "padding": form["padding"]}
+    )
     begins, ends = np.reshape(windows.pads(channels_first(op, input, "NHWC")).get("pads", [0] * 4), (2, 2))
     if input.dtype is None or not is_floating(input):
         raise UnsupportedOperator(f"{op.name} of whole numbers")
@@ -76,11 +84,9 @@ def _sums(
 
 
 @tensorflow.lower("Dilation2D", cases=[_dilation("VALID", 1, 1), _dilation("SAME", 1, 2), _dilation("SAME", 2, 1)])
-def dilation_2d(
-    op: OpBuilder, input: ir.Value, filter: ir.Value, *, strides: Sequence[int], rates: Sequence[int], padding: str
-) -> ir.Value:
+def dilation_2d(op: OpBuilder, input: ir.Value, filter: ir.Value, **form: Unpack[_Form]) -> ir.Value:
     """The greatest sum of a pixel of the window and the filter's element there; pixels beyond the image do not count."""
-    return op.Max(*_sums(op, input, filter, strides, rates, padding).by_place)
+    return op.Max(*_sums(op, input, filter, form).by_place)
 
 
 def _first_greatest(op: OpBuilder, sums: _Sums) -> ir.Value:
@@ -105,17 +111,10 @@ def _gradient_cases(name: str) -> list[Case]:
 
 @tensorflow.lower("Dilation2DBackpropInput", min_opset=16, cases=_gradient_cases("Dilation2DBackpropInput"))
 def dilation_2d_backprop_input(
-    op: OpBuilder,
-    input: ir.Value,
-    filter: ir.Value,
-    out_backprop: ir.Value,
-    *,
-    strides: Sequence[int],
-    rates: Sequence[int],
-    padding: str,
+    op: OpBuilder, input: ir.Value, filter: ir.Value, out_backprop: ir.Value, **form: Unpack[_Form]
 ) -> ir.Value:
     """Each gradient added at the pixel that gives the greatest sum of its window."""
-    sums = _sums(op, input, filter, strides, rates, padding)
+    sums = _sums(op, input, filter, form)
     height, width = sums.image
     flat = sums.rows[:, :, None] * width + sums.columns[:, None, :]  # of windows that see no pixel there anything
     by_element = np.moveaxis(flat, 0, 2)[None]
@@ -130,17 +129,10 @@ def dilation_2d_backprop_input(
 
 @tensorflow.lower("Dilation2DBackpropFilter", cases=_gradient_cases("Dilation2DBackpropFilter"))
 def dilation_2d_backprop_filter(
-    op: OpBuilder,
-    input: ir.Value,
-    filter: ir.Value,
-    out_backprop: ir.Value,
-    *,
-    strides: Sequence[int],
-    rates: Sequence[int],
-    padding: str,
+    op: OpBuilder, input: ir.Value, filter: ir.Value, out_backprop: ir.Value, **form: Unpack[_Form]
 ) -> ir.Value:
     """The gradients of the windows whose greatest sum an element of the filter gives, added."""
-    sums = _sums(op, input, filter, strides, rates, padding)
+    sums = _sums(op, input, filter, form)
     chosen, zero = _first_greatest(op, sums), op.const(0, out_backprop.dtype)
     parts = [
         op.reduce("ReduceSum", op.Where(op.Equal(chosen, i), out_backprop, zero), [0, 1, 2], keepdims=False)

@@ -129,37 +129,16 @@ def max_pool_grad(
     return channels_as(op, dx, windows.data_format)
 
 
-def _by_v2(x: Any, dy: Any) -> Any:
-    steps = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
-    y = tf.raw_ops.MaxPool(input=x, **steps)
-    return tf.raw_ops.MaxPoolGradV2(orig_input=x, orig_output=y, grad=dy, **steps)
+def _max_pool_call(name: str, size: int, padding: str) -> Callable[..., Any]:
+    def call(x: Any, dy: Any) -> Any:
+        steps = {"ksize": [1, size, size, 1], "strides": [1, 2, 2, 1], "padding": padding}
+        y = tf.raw_ops.MaxPool(input=x, **steps)
+        return getattr(tf.raw_ops, name)(orig_input=x, orig_output=y, grad=dy, **steps)
+
+    return call
 
 
-@tensorflow.lower("MaxPoolGradV2", min_opset=16, cases=[case(_by_v2, _IMAGE, f32(2, 4, 3, 3), min_opset=16)])
-def max_pool_grad_v2(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    ksize: ir.Value,
-    strides: ir.Value,
-    *,
-    padding: str,
-    data_format: str = "NHWC",
-) -> ir.Value:
-    """As MaxPoolGrad; window and steps must be constant."""
-    steps = static_ints(op, strides, "strides")
-    layout: Layout = {"strides": steps, "padding": padding, "data_format": data_format}
-    return max_pool_grad(op, orig_input, orig_output, grad, ksize=static_ints(op, ksize, "ksize"), **layout)
-
-
-def _second_order(x: Any, dy: Any) -> Any:
-    steps = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
-    y = tf.raw_ops.MaxPool(input=x, **steps)
-    return tf.raw_ops.MaxPoolGradGrad(orig_input=x, orig_output=y, grad=dy, **steps)
-
-
-@tensorflow.lower("MaxPoolGradGrad", cases=[case(_second_order, _IMAGE, _IMAGE)])
+@tensorflow.lower("MaxPoolGradGrad", cases=[case(_max_pool_call("MaxPoolGradGrad", 3, "SAME"), _IMAGE, _IMAGE)])
 def max_pool_grad_grad(
     op: OpBuilder, orig_input: ir.Value, orig_output: ir.Value, grad: ir.Value, **pool: Unpack[Pool]
 ) -> ir.Value:
@@ -171,28 +150,36 @@ def max_pool_grad_grad(
     return channels_as(op, op.Reshape(taken, op.shape(y)), windows.data_format)
 
 
-def _second_order_v2(x: Any, dy: Any) -> Any:
-    steps = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
-    y = tf.raw_ops.MaxPool(input=x, **steps)
-    return tf.raw_ops.MaxPoolGradGradV2(orig_input=x, orig_output=y, grad=dy, **steps)
+def _of_operands(lower: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    """The second version of an operator, whose window and steps are operands, which must be constant."""
+
+    def second(
+        op: OpBuilder,
+        orig_input: ir.Value,
+        orig_output: ir.Value,
+        grad: ir.Value,
+        ksize: ir.Value,
+        strides: ir.Value,
+        *,
+        padding: str,
+        data_format: str = "NHWC",
+    ) -> ir.Value:
+        steps = static_ints(op, strides, "strides")
+        layout: Layout = {"strides": steps, "padding": padding, "data_format": data_format}
+        return lower(op, orig_input, orig_output, grad, ksize=static_ints(op, ksize, "ksize"), **layout)
+
+    second.__doc__ = lower.__doc__
+    return second
 
 
-@tensorflow.lower("MaxPoolGradGradV2", cases=[case(_second_order_v2, _IMAGE, _IMAGE)])
-def max_pool_grad_grad_v2(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    ksize: ir.Value,
-    strides: ir.Value,
-    *,
-    padding: str,
-    data_format: str = "NHWC",
-) -> ir.Value:
-    """As MaxPoolGradGrad; window and steps must be constant."""
-    steps = static_ints(op, strides, "strides")
-    layout: Layout = {"strides": steps, "padding": padding, "data_format": data_format}
-    return max_pool_grad_grad(op, orig_input, orig_output, grad, ksize=static_ints(op, ksize, "ksize"), **layout)
+tensorflow.lower(
+    "MaxPoolGradV2",
+    min_opset=16,
+    cases=[case(_max_pool_call("MaxPoolGradV2", 3, "SAME"), _IMAGE, f32(2, 4, 3, 3), min_opset=16)],
+)(_of_operands(max_pool_grad))
+tensorflow.lower("MaxPoolGradGradV2", cases=[case(_max_pool_call("MaxPoolGradGradV2", 2, "VALID"), _IMAGE, _IMAGE)])(
+    _of_operands(max_pool_grad_grad)
+)
 
 
 def _with_argmax(include_batch: bool) -> Callable[..., Any]:
