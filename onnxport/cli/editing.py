@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onnxport.cli import console, describe
-from onnxport.cli.console import AllowUnproved, Html, Json, Quiet, Verbose, outcome
-from onnxport.cli.options import Inputs, InputShape
+from onnxport.cli.console import AllowUnproved, Html, Json, Quiet, Verbose
+from onnxport.cli.options import Inputs, InputShape, Shown
 from onnxport.cli.source import resolve
 from onnxport.errors import InvalidInputError
 from onnxport.graph.workbench.description import signature
@@ -25,7 +24,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write
 
 
 @dataclass(frozen=True, kw_only=True)
-class EditOptions:
+class EditOptions(Shown):
     """How an edit is proved and what of it is shown: each field is an option as it reads on the command line."""
 
     output: Output
@@ -37,10 +36,6 @@ class EditOptions:
     as_json: Json = False
     quiet: Quiet = False
     verbose: Verbose = False
-
-    def outcome(self, doing: str) -> AbstractContextManager[None]:
-        """What stands around a command's work; see `onnxport.cli.console.outcome`."""
-        return outcome(self.as_json, doing, verbose=self.verbose, quiet=self.quiet)
 
     def examples(self, model: Path) -> Any:
         """The inputs that the user gave for the proof; None where they are to be drawn."""

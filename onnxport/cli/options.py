@@ -71,8 +71,20 @@ class SourceOptions:
         return {"signature": self.signature, "allow_pickle": self.allow_pickle, "allow_code": self.allow_code}
 
 
+class Shown:
+    """What commands share that show how their work goes on; their options are its fields."""
+
+    as_json: bool
+    verbose: bool
+    quiet: bool
+
+    def outcome(self, doing: str) -> AbstractContextManager[None]:
+        """What stands around a command's work; see `onnxport.cli.console.outcome`."""
+        return outcome(self.as_json, doing, verbose=self.verbose, quiet=self.quiet)
+
+
 @dataclass(frozen=True, kw_only=True)
-class ProofOptions(SourceOptions):
+class ProofOptions(SourceOptions, Shown):
     """How two models are compared and what of it is shown."""
 
     rtol: Rtol = None
@@ -80,10 +92,6 @@ class ProofOptions(SourceOptions):
     html: Html = None
     allow_unproved: AllowUnproved = False
     quiet: Quiet = False
-
-    def outcome(self, doing: str) -> AbstractContextManager[None]:
-        """What stands around a command's work; see `onnxport.cli.console.outcome`."""
-        return outcome(self.as_json, doing, verbose=self.verbose, quiet=self.quiet)
 
     @property
     def tolerances(self) -> dict[str, float | None]:

@@ -7,6 +7,8 @@ name; what is converted is proved as always.
 
 from typing import TYPE_CHECKING
 
+from onnxport.frameworks.descriptor import Lazy
+
 if TYPE_CHECKING:
     from onnxport.compat.onnx2torch import convert as onnx2torch_convert
     from onnxport.compat.skl2onnx import convert_sklearn, to_onnx
@@ -35,8 +37,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'onnxport.compat' has no attribute {name!r}")
-    from onnxport.frameworks.descriptor import Lazy
-
-    return Lazy(f"onnxport.compat.{_HOME[name]}").get()
+    if name in _HOME:
+        return Lazy(f"onnxport.compat.{_HOME[name]}").get()
+    raise AttributeError(f"module 'onnxport.compat' has no attribute {name!r}")

@@ -148,22 +148,34 @@ class Files:
     load_weights: Callable[[object, Path], None] | None = None
 
 
-class Rooms(TypedDict):
-    """The fields of a framework's drivers, runner and importer's map."""
+class Drivers(TypedDict):
+    """The fields of a framework's drivers and runner."""
 
     export: Lazy
     build: Lazy
     bind: Lazy
+
+
+class Rooms(Drivers):
+    """The fields of a framework's drivers, runner and importer's map."""
+
     from_onnx_map: Callable[[], Any]
     shares_semantics: bool
+
+
+def drivers(name: str) -> Drivers:
+    """Where the package's own frameworks have them: in files of the framework's name."""
+    return {
+        "export": Lazy(f"onnxport.converters.to_onnx.{name}:export"),
+        "build": Lazy(f"onnxport.converters.from_onnx.{name}:build"),
+        "bind": Lazy(f"onnxport.validation.runners.{name}:bind"),
+    }
 
 
 def rooms(name: str) -> Rooms:
     """Where the package's own frameworks of tensors have them: in files and folders of the framework's name."""
     return {
-        "export": Lazy(f"onnxport.converters.to_onnx.{name}:export"),
-        "build": Lazy(f"onnxport.converters.from_onnx.{name}:build"),
-        "bind": Lazy(f"onnxport.validation.runners.{name}:bind"),
+        **drivers(name),
         "from_onnx_map": Lazy(f"onnxport.opset_maps.maps:{name}_native").get,
         "shares_semantics": True,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, drivers
 
 
 def _is_estimator(model: object) -> bool:
@@ -39,8 +39,6 @@ FRAMEWORK = Framework(
     ),
     takes_table=True,
     adopt=Lazy("onnxport.tracing.sklearn_boosters:as_estimator"),
-    export=Lazy("onnxport.converters.to_onnx.sklearn:export"),
-    build=Lazy("onnxport.converters.from_onnx.sklearn:build"),
-    bind=Lazy("onnxport.validation.runners.sklearn:bind"),
+    **drivers("sklearn"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:sklearn").get,
 )

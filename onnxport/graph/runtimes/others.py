@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import onnx_ir as ir
 
@@ -285,6 +286,8 @@ def bernoulli(op: OpBuilder, node: ir.Node) -> Written:
 _GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.INT16, _T.UINT16, _T.UINT32})
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
+_resize = partial(Defect, ("Resize",))
+
 OTHERS = (
     cast_row("Sign", [_T.FLOAT16], _T.FLOAT, "onnxruntime gives 0 for NaN"),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
@@ -328,22 +331,20 @@ OTHERS = (
         dtypes=frozenset(set(_T) - {_T.FLOAT, _T.FLOAT16, _T.DOUBLE, _T.BFLOAT16, _T.UNDEFINED}),
         operands=(0,),
     ),
-    Defect(
-        ("Resize",),
+    _resize(
         resize_of_all_axes,
         "sizes or factors of all axes",
         reason="onnxruntime's transpose optimiser loses the sizes of the axes",
         opsets=range(18, 27),
         applies=_has_axes,
     ),
-    Defect(
-        ("Resize",),
+    _resize(
         cubic,
         "images of one channel each",
         reason="onnxruntime's transpose optimiser moves the channels to where its cubic kernel does not take them",
         applies=_is_cubic_of_channels,
     ),
-    Defect(("Resize",), nearest, "Gather", applies=_is_plain_nearest),
+    _resize(nearest, "Gather", applies=_is_plain_nearest),
     Defect(("EyeLike",), generated(_T.INT64), "int64 and Cast", dtypes=_GENERATED - {_T.FLOAT16, _T.BFLOAT16}),
     Defect(
         ("Bernoulli",),

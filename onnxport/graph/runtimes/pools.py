@@ -5,6 +5,7 @@ elements of padded images, which it takes without the padding, and greatest elem
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -238,38 +239,37 @@ def _is_single(node: ir.Node) -> bool:
     return pool is not None and pool.op_type == "MaxPool" and _is_passed_over(node.outputs[0])
 
 
+_SLOW_WHERE = "onnxruntime's Where takes ten times as long as its MaxPool, and is apart from the layout of convolutions"
+_row = partial(Defect, dtypes=frozenset({ir.DataType.FLOAT}))
+
 POOLS = (
-    Defect(
+    _row(
         ("MaxPool",),
         beside_nan,
         "MaxPool of the image as it is, where that holds numbers",
-        reason="onnxruntime's Where takes ten times as long as its MaxPool, and is apart from the layout of convolutions",
-        dtypes=frozenset({ir.DataType.FLOAT}),
+        _SLOW_WHERE,
         applies=lambda node: len(node.outputs) == 1 and _is_passed_over(node.inputs[0]),
     ),
-    Defect(
+    _row(
         ("Where",),
         single_beside_nan,
         "the pooled elements as they are, where they are numbers",
-        reason="onnxruntime's Where takes ten times as long as its MaxPool, and is apart from the layout of convolutions",
-        dtypes=frozenset({ir.DataType.FLOAT}),
+        _SLOW_WHERE,
         applies=_is_single,
     ),
-    Defect(
+    _row(
         ("MaxPool",),
         apart_from_padding,
         "MaxPool apart from the Pad before it",
         reason="onnxruntime makes the zeros of a Pad the padding of the MaxPool behind it, which stands for no number",
-        dtypes=frozenset({ir.DataType.FLOAT}),
         applies=_reads_padding,
         misread=True,
     ),
-    Defect(
+    _row(
         ("AveragePool",),
         average_pool,
         "a convolution of each channel",
         reason="onnxruntime's kernel from opset 19 on takes up to ten times as long",
-        dtypes=frozenset({ir.DataType.FLOAT}),
         opsets=range(19, ALL_OPSETS.stop),
         applies=_is_slow,
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
@@ -131,20 +133,16 @@ def _adds_turned_products(node: ir.Node) -> bool:
     return both and any(_is_transposed(value) for item in products if item is not None for value in item.inputs)
 
 
+_unmerged = partial(Defect, ("MatMul",), unmerged_product, "MatMul of a Sum of the transposed operand alone")
+
 PRODUCTS = (
-    Defect(
-        ("MatMul",),
-        unmerged_product,
-        "MatMul of a Sum of the transposed operand alone",
+    _unmerged(
         reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
         dtypes=frozenset({ir.DataType.DOUBLE}),
         applies=lambda node: any(map(_is_transposed, node.inputs)),
         opsets=range(13, 25),
     ),
-    Defect(
-        ("MatMul",),
-        unmerged_product,
-        "MatMul of a Sum of the transposed operand alone",
+    _unmerged(
         reason="onnxruntime's merged product gives what stands in memory where there is nothing to sum",
         applies=_sums_nothing,
     ),

@@ -74,28 +74,18 @@ TABLE["SPACE_TO_BATCH_ND"] = simple(_blocks_of_images(tf.raw_ops.SpaceToBatchND,
 TABLE["BATCH_TO_SPACE_ND"] = simple(_blocks_of_images(tf.raw_ops.BatchToSpaceND, "crops"))
 
 
+def _suppression(boxes: Any, scores: Any, count: Any, iou: Any, least: Any) -> dict[str, Any]:
+    thresholds = {"iou_threshold": iou, "score_threshold": least}
+    return {"boxes": boxes, "scores": scores, "max_output_size": count, **thresholds, "pad_to_max_output_size": True}
+
+
 @builtin("NON_MAX_SUPPRESSION_V4")
 def non_max_suppression_v4(node: Node, boxes: Any, scores: Any, count: Any, iou: Any, least: Any) -> Any:
     """The boxes that remain, filled up with zeros, and how many there are."""
-    return tf.raw_ops.NonMaxSuppressionV4(
-        boxes=boxes,
-        scores=scores,
-        max_output_size=count,
-        iou_threshold=iou,
-        score_threshold=least,
-        pad_to_max_output_size=True,
-    )
+    return tf.raw_ops.NonMaxSuppressionV4(**_suppression(boxes, scores, count, iou, least))
 
 
 @builtin("NON_MAX_SUPPRESSION_V5")
 def non_max_suppression_v5(node: Node, boxes: Any, scores: Any, count: Any, iou: Any, least: Any, sigma: Any) -> Any:
     """The boxes that remain with their scores, filled up with zeros, and how many there are."""
-    return tf.raw_ops.NonMaxSuppressionV5(
-        boxes=boxes,
-        scores=scores,
-        max_output_size=count,
-        iou_threshold=iou,
-        score_threshold=least,
-        soft_nms_sigma=sigma,
-        pad_to_max_output_size=True,
-    )
+    return tf.raw_ops.NonMaxSuppressionV5(**_suppression(boxes, scores, count, iou, least), soft_nms_sigma=sigma)
