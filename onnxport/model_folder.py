@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.atomic import atomic_folder
@@ -22,6 +23,7 @@ class OnnxFolder(OnnxModel):
     Attributes:
         parts: the models by the name of their file without its suffix, in the order in which they run.
         companions: files that are copied beside them: configurations, those of a tokenizer.
+        smaller: of parts whose weights are in few bits what they were before, for their proof.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class OnnxFolder(OnnxModel):
         super().__init__(first.model, notes=notes, runtime=runtime)
         self.parts = dict(parts)
         self.companions = tuple(companions)
+        self.smaller: Mapping[str, Any] = {}
 
     def __getitem__(self, name: str) -> OnnxModel:
         """The model in one of the files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Framework, SourceKind
@@ -100,3 +100,18 @@ def check_tolerances(
             raise InvalidInputError(f"{shown} is {value!r}: a tolerance is a finite number, 0 or more")
         if not validate:
             raise InvalidInputError(f"{shown} means nothing without a validation: leave one of the two out")
+
+
+def check_options(
+    options: Mapping[str, object] | None, kind: SourceKind, target: Framework, spelled: Spelling = _as_argument
+) -> None:
+    """Refuses options of an estimator for a source that is none; `block_size` belongs to weights in few bits.
+
+    Raises:
+        InvalidInputError: there are such.
+    """
+    others = set(options or ()) - {"block_size"}
+    if others and not kind.takes("methods", target):
+        raise InvalidInputError(
+            f"{spelled('options')} means nothing for {kind.title} to {target.title}: {instead('options', kind)}"
+        )

@@ -12,7 +12,9 @@ from onnxport.graph.runtimes import NEWEST_OPSET, RUNTIMES, Runtime
 
 DEFAULT_OPSET = 21
 OPSETS = range(13, 29)
-DTYPES = ("float32", "float16", "bfloat16")
+BITS = {"int8": 8, "int4": 4}  # types of the weights alone
+DTYPES = ("float32", "float16", "bfloat16", *BITS)
+BLOCK_SIZES = (16, 32, 64, 128, 256)
 
 Optimize = Literal["none", "inference"]
 Strategy = Literal["export", "trace"]
@@ -72,11 +74,24 @@ class Request:
         if self.runtime not in RUNTIMES:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise InvalidInputError(f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}")
+            raise InvalidInputError(
+                f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}; for another scheme quantise the float32 file with "
+                "its own tools, and compare the two with onnxport.validate"
+            )
         if self.keep_io_types and self.dtype is None:
             raise InvalidInputError(
                 "keep_io_types= means nothing without dtype=: the types of inputs and outputs stay as they are"
             )
+        if self.keep_io_types and self.dtype in BITS:
+            raise InvalidInputError(f"keep_io_types= means nothing for dtype={self.dtype!r}: weights alone are smaller")
+        if "block_size" in self.options:
+            if self.dtype not in BITS:
+                raise InvalidInputError(
+                    "options={'block_size': ...} means nothing without dtype='int4' or dtype='int8'"
+                )
+            if str(self.options["block_size"]) not in map(str, BLOCK_SIZES):
+                sizes = ", ".join(map(str, BLOCK_SIZES))
+                raise InvalidInputError(f"options: block_size={self.options['block_size']!r}: one of {sizes}")
         _check_functions(self.functions)
         if self.examples and self.dynamic_shapes is not None:
             raise InvalidInputError(
@@ -89,6 +104,11 @@ class Request:
             raise InvalidInputError(
                 f"input_names and output_names both hold {min(both)!r}; a graph tells values apart by their names"
             )
+
+    @property
+    def block_size(self) -> int:
+        """How many weights of a few bits share a scale."""
+        return int(self.options.get("block_size", 32))
 
     @property
     def opset(self) -> int:

@@ -49,7 +49,8 @@ class Order(ProofOptions):
         Option(help="What a model in a Hugging Face folder is for: text-generation-with-past, fill-mask ..."),
     ] = None
     dtype: Annotated[
-        str | None, Option(help="float16 or bfloat16: compute in it what is safe there. Of a folder the weights' type.")
+        str | None,
+        Option(help="float16, bfloat16: compute in it what is safe. int8, int4: weights. Of a folder also float32."),
     ] = None
     keep_io_types: Annotated[bool, Option("--keep-io-types", help="Take and give float32 beside --dtype.")] = False
     functions: Annotated[

@@ -17,7 +17,7 @@ from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Js
 from onnxport.cli.source import SourceModel, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
-from onnxport.options import check, check_sides, check_tolerances, takes
+from onnxport.options import check, check_options, check_sides, check_tolerances, takes
 
 Words = list[str] | None  # what a repeatable option holds
 
@@ -160,6 +160,8 @@ def refuse(
         check_sides(names, source.kind, converted.kind, _flag)
     if target is not None:
         check(names, source.kind, target, _flag)
+        options = given.get("options")
+        check_options(options if isinstance(options, Mapping) else None, source.kind, target, _flag)
     rtol, atol = (value if isinstance(value, float) else None for value in (given.get("rtol"), given.get("atol")))
     check_tolerances(rtol, atol, validate=given.get("validate") is not False, spelled=_flag)
 

@@ -22,7 +22,7 @@ from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
-from onnxport.options import check, check_tolerances
+from onnxport.options import check, check_options, check_tolerances
 from onnxport.progress import stage
 from onnxport.request import Optimize, Request, States, Strategy
 from onnxport.validation import prove
@@ -97,7 +97,7 @@ def convert(
         methods: which inference methods of an estimator; the outputs are named after them.
         options: which outputs an estimator's graph has: ``{"label": False}``, ``{"labels": "ints"}`` (or ``"strings"``),
             ``{"raw_scores": True}``, ``{"zipmap": True}`` (or ``"columns"``), and for a step of a pipeline, by its path,
-            ``{"scale": {"output": True}}``: what it gives, as an output too.
+            ``{"scale": {"output": True}}``: what it gives, as an output too. For weights in few bits ``{"block_size": 32}``.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
         runtime: ``"onnxruntime"`` writes what its versions from 1.24 on load and run, by composition or casts, which the
             report's notes name; ``"reference"`` the most direct standard graph, run by ONNX's reference evaluator.
@@ -108,7 +108,8 @@ def convert(
         task: what a model in a Hugging Face folder is for: ``"text-generation-with-past"``, ``"fill-mask"``; by default that of
             its class.
         dtype: ``"float16"`` or ``"bfloat16"`` computes in it what is safe there; of a Hugging Face folder the weights'
-            type, ``"float32"`` too. By default what the model has.
+            type, ``"float32"`` too. ``"int8"`` or ``"int4"`` holds the weights of products in blocks of so many bits. By default
+            what the model has.
         keep_io_types: with `dtype` the model takes and gives float32 all the same.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
         functions: classes of PyTorch modules, or their names, each of whose calls stays a function of the ONNX model, equal
@@ -161,6 +162,7 @@ def convert(
     if isinstance(model, (str, os.PathLike)):
         others |= {"allow_pickle": allow_pickle or None, "allow_code": allow_code or None}
     check([name for name, value in {**asked, **others}.items() if value is not None], kind, target)
+    check_options(options, kind, target)
     check_tolerances(rtol, atol, validate=validate)
     first, further = _examples(inputs, source, kind)
     # What a framework computes with operators of its own needs no detours around a runtime's defects.

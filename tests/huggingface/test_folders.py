@@ -184,6 +184,22 @@ def test_weights_that_do_not_fit_are_proved_layer_by_layer(
         huggingface_proof.prove_folder(live, made, Request(), Tolerance())
 
 
+def test_weights_in_few_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides have the rounded weights, layer by layer too; one that is put back wrongly is refused."""
+    monkeypatch.setattr(huggingface_proof, "WHOLE_LIMIT", 0)
+    source = folder(tmp_path, "LlamaForCausalLM", hidden_size=32, intermediate_size=48, num_hidden_layers=1)
+    small = onnxport.convert(source, dtype="int4", options={"block_size": 16})
+    assert small.report.verdict == "passed", small.report
+    assert [node.op_type for node in small.model.graph].count("MatMulNBits") == 6
+    name = "model.layers.0.mlp.up_proj.weight.scales"
+    weight = small.parts["model"].model.graph.initializers[name]
+    weight.const_value = onnx_ir.tensor(weight.const_value.numpy() * np.float32(1.01), name=name)
+    live = load(source)
+    live.chosen(Choice(dtype="float32"))
+    with unchanged(), pytest.raises(ValidationError):
+        huggingface_proof.prove_folder(live, small, Request(dtype="int4"), Tolerance())
+
+
 def test_a_model_runs_in_pieces_as_it_does_whole(tmp_path: Path) -> None:
     made = onnxport.convert(folder(tmp_path, "BertModel"), validate=False)
     feeds = {name: np.ones((2, 3), np.int64) for name in made.input_names}

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from onnxport.converters.to_onnx import pytorch
 from onnxport.converters.to_onnx.functions import with_functions
+from onnxport.converters.to_onnx.precision import Lowered, lowered
 from onnxport.errors import InvalidInputError, TracingError
 from onnxport.model import OnnxModel
 from onnxport.model_folder import OnnxFolder
-from onnxport.request import Request
+from onnxport.request import BITS, Request
 from onnxport.tracing.huggingface.examples import SEQUENCE
 from onnxport.tracing.huggingface.folder import Choice, HuggingFaceFolder
 from onnxport.tracing.huggingface.parts import DECODER, MODEL, STEP, Part
@@ -29,16 +30,23 @@ def export(folder: HuggingFaceFolder, request: Request) -> OnnxFolder:
     """
     if request.inputs is not None:
         raise InvalidInputError("inputs= means nothing for a Hugging Face folder: they follow from its configuration")
-    folder.chosen(Choice(request.task, request.dtype, None if request.weights is None else Path(request.weights)))
+    kind = "float32" if request.dtype in BITS else request.dtype
+    folder.chosen(Choice(request.task, kind, None if request.weights is None else Path(request.weights)))
     with unchanged(), quiet():
         converted = _converted(folder.parts(), request)
+    smaller: dict[str, Lowered] = {}
+    if request.dtype in BITS:
+        smaller = _smaller(converted, request)
+        converted |= {name: item.result for name, item in smaller.items()}
     if request.functions is not None:
         converted = _with_functions(converted, request.functions)
     about = f"{folder.kind.__name__} for {folder.task.full_name}, weights in {str(folder.dtype).removeprefix('torch.')}"
     notes = [about, *folder.built.notes]
     for name, model in converted.items():
         notes += [f"{name}: {note}" if len(converted) > 1 else note for note in model.notes]
-    return OnnxFolder(converted, folder.companions(), notes=tuple(notes), runtime=request.runs_in)
+    result = OnnxFolder(converted, folder.companions(), notes=tuple(notes), runtime=request.runs_in)
+    result.smaller = smaller
+    return result
 
 
 def _converted(parts: list[Part], request: Request) -> dict[str, OnnxModel]:
@@ -81,6 +89,20 @@ def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
         return model, lost
     assert first is not None
     raise first
+
+
+def _smaller(converted: dict[str, OnnxModel], request: Request) -> dict[str, Lowered]:
+    """The files whose weights can be in few bits, in these; some file has to."""
+    results: dict[str, Lowered] = {}
+    refused: list[InvalidInputError] = []
+    for name, model in converted.items():
+        try:
+            results[name] = lowered(model, request, typed=True)
+        except InvalidInputError as error:
+            refused.append(error)
+    if not results:
+        raise refused[0]
+    return results
 
 
 def _with_functions(converted: dict[str, OnnxModel], wanted: str | Sequence[type | str]) -> dict[str, OnnxModel]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
+import torch
 
+from onnxport.converters.to_onnx.precision import Lowered
+from onnxport.graph.moved import restored
+from onnxport.graph.passes.weight_bits import rounded_tensor
 from onnxport.graph.pieces import run_in_pieces
 from onnxport.model_folder import OnnxFolder
 from onnxport.tracing.huggingface.folder import HuggingFaceFolder
 from onnxport.tracing.huggingface.parts import Part
 from onnxport.tracing.huggingface.streaming import weights_while_running
+from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.parties import Tolerance
 from onnxport.validation.records import SetReport
@@ -43,10 +50,11 @@ def _of_part(folder: HuggingFaceFolder, part: Part, hub: OnnxFolder, tolerance: 
     assert runner.example is not None
     leaves = list(runner.example.leaves)
     started = time.perf_counter()
-    with weights_while_running(folder.built.model):
+    instead = {weight_of(item): read for item, read in rounded_parameters(part, hub.smaller.get(part.name))}
+    with weights_while_running(folder.built.model, instead=instead):
         expected = runner.run(leaves)
     seconds = time.perf_counter() - started
-    truth = _truth(folder, runner, leaves) or [None] * len(expected)
+    truth = _truth(folder, runner, leaves, instead) or [None] * len(expected)
     started = time.perf_counter()
     names = dict(zip(runner.example.names, leaves, strict=True))
     results = run_in_pieces(converted.model, {name: names[name] for name in converted.input_names})
@@ -59,11 +67,26 @@ def _of_part(folder: HuggingFaceFolder, part: Part, hub: OnnxFolder, tolerance: 
     return SetReport(f"{label}layer by layer", described, outputs, seconds, time.perf_counter() - started)
 
 
-def _truth(folder: HuggingFaceFolder, runner: PytorchRunner, leaves: Sequence[Any]) -> list[Any] | None:
+def rounded_parameters(
+    part: Part, smaller: Lowered | None
+) -> list[tuple[torch.nn.Parameter, Callable[[], torch.Tensor]]]:
+    """The parameters of a part whose weights are in few bits, and what gives them as these bits have them."""
+    named = dict(part.module.named_parameters(remove_duplicate=False))
+    blocks = smaller.rounded if smaller is not None else {}
+    return [(named[name], partial(_as_in_file, rounded_tensor(name, item))) for name, item in blocks.items()]
+
+
+def _as_in_file(tensor: ir.TensorProtocol) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(restored(tensor)[0].numpy()))
+
+
+def _truth(
+    folder: HuggingFaceFolder, runner: PytorchRunner, leaves: Sequence[Any], instead: Mapping[Any, Any]
+) -> list[Any] | None:
     """The outputs in the next wider type; None where the model insists on its own."""
     wide = [item.astype(_WIDER[str(item.dtype)]) if str(item.dtype) in _WIDER else item for item in leaves]
     try:
-        with weights_while_running(folder.built.model, wider=True):
+        with weights_while_running(folder.built.model, wider=True, instead=instead):
             return [value for _, value in runner.run(wide)]
     except Exception:  # a type named in the model's code clashes with the wider one: any error at all
         return None

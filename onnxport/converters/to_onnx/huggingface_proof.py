@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
-from onnxport.converters.to_onnx.huggingface_layers import prove_by_layers
+from onnxport.converters.precision_proof import quality
+from onnxport.converters.to_onnx.huggingface_layers import prove_by_layers, rounded_parameters
 from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw
@@ -27,6 +28,7 @@ from onnxport.validation.proof import compare, versions
 from onnxport.validation.records import SetReport, Side
 from onnxport.validation.report import Report
 from onnxport.validation.runners.base import Binding
+from onnxport.validation.runners.pytorch import bind, to_numpy
 
 # Beyond this size of the weights neither side is held in memory as a whole.
 WHOLE_LIMIT = 1 << 29
@@ -48,12 +50,21 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
             return settled(Report(source, converted, tuple(layers), (*hub.notes, note), known))
         model = folder.loaded()
         parts = _in_files(parts_of(model, folder.task, folder.sizes), hub)
+        for part in parts:
+            for parameter, rounded in rounded_parameters(part, hub.smaller.get(part.name)):
+                parameter.data = rounded()
         reports = [(part.name, _of_part(part, hub, tolerance)) for part in parts]
         tokens = _of_tokens(model, folder, hub, parts)
     several = len(parts) > 1
     sets = [_named(item, name if several else "") for name, report in reports for item in report.sets]
     first = reports[0][1]
     remarks = [note for name, report in reports for note in report.notes]
+    for part in parts:
+        if part.name in hub.smaller:
+            example = bind(part.module, Binding(part.inputs)).example
+            given = dict(zip(example.names, example.leaves, strict=True)) if example is not None else {}
+            leaves = {name: given[name] for name in hub.parts[part.name].input_names}
+            remarks += quality(hub.smaller[part.name], leaves, request.dtype or "")
     notes = tuple(dict.fromkeys([*hub.notes, *remarks]))
     unloaded = next((report.not_loaded for _, report in reports if report.not_loaded), "")
     divergence = next((report.divergence for _, report in reports if report.divergence is not None), None)
@@ -192,7 +203,5 @@ class _Transcribing(_Decoding):
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    from onnxport.validation.runners.pytorch import to_numpy
-
     array: np.ndarray = to_numpy(tensor)
     return array

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.to_onnx.finish import lowest_ir_version
 from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.graph.bit_blocks import BitBlocks
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.passes.narrow import narrow
 from onnxport.graph.passes.narrow_plan import narrow_plan
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.passes.rounding import rounded
+from onnxport.graph.passes.weight_bits import WeightBits, with_rounded_weights
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import NEWEST_OPSET
 from onnxport.graph.runtimes.fitting import fit
 from onnxport.model import OnnxModel
-from onnxport.request import Request
+from onnxport.request import BITS, Request
 
+_BLOCKED = 21  # the opset from which DequantizeLinear knows blocks
 _TYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 
 
@@ -32,6 +35,7 @@ class Lowered:
     wide: OnnxModel  # the float32 model, which agrees with the source
     source: OnnxModel  # the same with the rounding that the precision means, in float32
     result: OnnxModel
+    rounded: Mapping[str, BitBlocks] = field(default_factory=dict)  # weights in few bits, by their names
 
 
 class RoundedModel(OnnxModel):
@@ -53,6 +57,8 @@ def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
         InvalidInputError: it computes nothing in float32.
         UnsupportedOperator: it has functions of its own.
     """
+    if request.dtype in BITS:
+        return _in_bits(hub, request, typed=typed)
     if request.dtype not in _TYPES:
         raise InvalidInputError(f"dtype={request.dtype!r}: the weights are float32 already, or keep their types")
     if hub.model.functions:
@@ -70,6 +76,33 @@ def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
     notes = [plan.note(), *_fitted(model, request, typed=typed)]
     model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0)
     return Lowered(hub, source, OnnxModel(model, notes=(*hub.notes, *notes), runtime=hub.runtime, scopes=hub.scopes))
+
+
+def _in_bits(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
+    """The model with its weights of products in few bits, and the float32 one with these weights rounded alike."""
+    direct, opset = hub.runtime == "reference", hub.opset
+    if direct and opset < _BLOCKED:
+        raise UnsupportedOperator(
+            f"dtype={request.dtype!r}: ONNX has weights in blocks from opset {_BLOCKED} on, not at {opset}"
+        )
+    model = hub.model.clone() if typed else inferred(hub.model)
+    weights = WeightBits(model, BITS[request.dtype or ""], request.block_size, direct=direct)
+    weights.run()
+    if not weights.rounded:
+        raise InvalidInputError(
+            f"dtype={request.dtype!r}: the model has no MatMul or Gemm with a float32 weight of its own that is large enough. "
+            "Other schemes (convolutions, activations, calibrated) are not written: quantise the float32 file with its own tools"
+        )
+    source = hub.model.clone()
+    with_rounded_weights(source, weights.rounded)
+    clean(model, merge=request.functions is None)
+    model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0)
+    notes = [f"{len(weights.rounded)} weights are in {request.dtype}, a scale for {request.block_size} of them"]
+    if weights.left:
+        notes.append(f"in float32 stay weights that are read in other ways too: {', '.join(weights.left[:3])}")
+    scopes = replace(hub.scopes, parameters=hub.scopes.parameters.union(weights.written))
+    result = OnnxModel(model, notes=(*hub.notes, *notes), runtime=hub.runtime, scopes=scopes)
+    return Lowered(hub, OnnxModel(source), result, weights.rounded)
 
 
 def _fitted(model: ir.Model, request: Request, *, typed: bool) -> tuple[str, ...]:
