@@ -102,16 +102,6 @@ def check_tolerances(
             raise InvalidInputError(f"{shown} means nothing without a validation: leave one of the two out")
 
 
-def check_options(
-    options: Mapping[str, object] | None, kind: SourceKind, target: Framework, spelled: Spelling = _as_argument
-) -> None:
-    """Refuses options of an estimator for a source that is none; `block_size` belongs to weights in few bits.
-
-    Raises:
-        InvalidInputError: there are such.
-    """
-    others = set(options or ()) - {"block_size"}
-    if others and not kind.takes("methods", target):
-        raise InvalidInputError(
-            f"{spelled('options')} means nothing for {kind.title} to {target.title}: {instead('options', kind)}"
-        )
+def of_estimators(options: Mapping[str, object] | None) -> bool:
+    """Whether options hold some of an estimator's: `block_size` belongs to weights in few bits."""
+    return bool(set(options or ()) - {"block_size"})

@@ -67,7 +67,9 @@ class Order(ProofOptions):
     methods: shared.Methods = None
     option: Annotated[
         Words,
-        Option(help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."),
+        Option(
+            help="An estimator's: zipmap=true, label=false, scale.output=true; of int4 weights block_size=64. Repeatable."
+        ),
     ] = None
     test_data: Annotated[
         bool,

@@ -17,7 +17,7 @@ from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Js
 from onnxport.cli.source import SourceModel, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
-from onnxport.options import check, check_options, check_sides, check_tolerances, takes
+from onnxport.options import check, check_sides, check_tolerances, of_estimators, takes
 
 Words = list[str] | None  # what a repeatable option holds
 
@@ -137,6 +137,8 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
+    if parameter == "option":  # of estimators, or of weights in few bits
+        return takes("options", source, target) or takes("dtype", source, target)
     if parameter == "weights":  # they go into what a factory returns; most files hold their own
         return source.files.load_weights is not None or takes(parameter, source, target)
     return takes(ARGUMENTS.get(parameter, parameter), source, target)
@@ -156,12 +158,13 @@ def refuse(
         InvalidInputError: there are such; the message names them as they read on the command line.
     """
     names = [name for name, value in given.items() if value not in (None, False, [])]
+    options = given.get("options")
+    if isinstance(options, Mapping) and not of_estimators(options):
+        names.remove("options")
     if converted is not None:
         check_sides(names, source.kind, converted.kind, _flag)
     if target is not None:
         check(names, source.kind, target, _flag)
-        options = given.get("options")
-        check_options(options if isinstance(options, Mapping) else None, source.kind, target, _flag)
     rtol, atol = (value if isinstance(value, float) else None for value in (given.get("rtol"), given.get("atol")))
     check_tolerances(rtol, atol, validate=given.get("validate") is not False, spelled=_flag)
 

@@ -22,7 +22,7 @@ from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
-from onnxport.options import check, check_options, check_tolerances
+from onnxport.options import check, check_tolerances, of_estimators
 from onnxport.progress import stage
 from onnxport.request import Optimize, Request, States, Strategy
 from onnxport.validation import prove
@@ -158,11 +158,13 @@ def convert(
         "strategy": strategy,
         "states": states,
     }
-    others: dict[str, Any] = {"options": options or None, "runtime": None if runtime == "onnxruntime" else runtime}
+    others: dict[str, Any] = {
+        "options": of_estimators(options) or None,
+        "runtime": None if runtime == "onnxruntime" else runtime,
+    }
     if isinstance(model, (str, os.PathLike)):
         others |= {"allow_pickle": allow_pickle or None, "allow_code": allow_code or None}
     check([name for name, value in {**asked, **others}.items() if value is not None], kind, target)
-    check_options(options, kind, target)
     check_tolerances(rtol, atol, validate=validate)
     first, further = _examples(inputs, source, kind)
     # What a framework computes with operators of its own needs no detours around a runtime's defects.

@@ -11,6 +11,8 @@ from onnxport.cli.foreign_options import translated
 from onnxport.converters.to_onnx import precision
 from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph.passes.narrow import NarrowTensor
+from onnxport.validation.runners import bind
+from onnxport.validation.runners.base import Binding
 from tests.validation.graphs import graph
 
 RNG = np.random.default_rng(0)
@@ -98,6 +100,17 @@ def test_the_budget_is_that_of_the_type():
     fine = precision.lowered(hub, precision.Request(dtype="float16", keep_io_types=True), typed=True)
     assert onnxport.validate(fine.source, fine.result, inputs=(X,)).passed
     assert onnxport.validate(fine.source, coarse, inputs=(X,)).verdict == "failed"
+
+
+def test_the_rounded_source_runs_in_float64_and_with_moves_of_its_own():
+    fine = precision.lowered(model(dense), precision.Request(dtype="float16", keep_io_types=True), typed=True)
+    runner = bind(fine.source, "onnx", Binding((X,)))
+    (_, own), (_, wide), (_, moved) = runner.run([X])[0], runner.run_float64([X])[0], runner.run_moved([X], 1, 0)[0]
+    exact = np.tanh(X.astype(np.float64) @ WEIGHT)
+    exact = np.exp(exact) / np.exp(exact).sum(-1, keepdims=True)
+    np.testing.assert_allclose(wide, exact, rtol=1e-12)
+    assert np.abs(own - exact).max() > 1e-5
+    assert 1e-5 < np.abs(moved - own).max() < 1e-2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from onnxport.graph.passes.narrow_plan import FLOAT, NarrowPlan, narrows
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.provenance import PREFIX
 
+ROUNDING = f"{PREFIX}rounding"  # the metadata key of the nodes that round
 _IS_INF = 10  # the opset that IsInf came with
 
 
@@ -85,7 +86,7 @@ class _Rounding:
     def _instead(self, value: ir.Value, result: ir.Value) -> None:
         """Makes all but the rounding itself read the rounded value."""
         name, is_output = value.name or "", value.is_graph_output()
-        own = {use.node for use in value.uses() if use.node.metadata_props.get(_OWN)}
+        own = {use.node for use in value.uses() if use.node.metadata_props.get(ROUNDING)}
         for use in list(value.uses()):
             if use.node not in own:
                 use.node.replace_input_with(use.idx, result)
@@ -93,7 +94,7 @@ class _Rounding:
             for place, item in enumerate(list(self._graph.outputs)):
                 if item is value:
                     self._graph.outputs[place] = result
-            value.name = self._names.unique(f"{name}/exact")
+            value.name = self._names.unique(f"{name}/unrounded")
             result.name = name
 
     def _watch(self, value: ir.Value, result: ir.Value) -> None:
@@ -129,7 +130,7 @@ class _Rounding:
     ) -> ir.Value:
         result = ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
         node = ir.Node(
-            "", op, inputs, attributes, outputs=[result], name=f"{name}/{op}/{_OWN}", metadata_props={_OWN: "1"}
+            "", op, inputs, attributes, outputs=[result], name=f"{name}/{op}/{ROUNDING}", metadata_props={ROUNDING: "1"}
         )
         maker = value.producer()
         if maker is not None and maker.graph is self._graph:
@@ -139,6 +140,3 @@ class _Rounding:
         else:
             self._graph.append(node)
         return result
-
-
-_OWN = f"{PREFIX}rounding"

@@ -28,6 +28,7 @@ class OnnxRunner(Runner):
     """Runs a session; leaves are the graph's inputs in order."""
 
     framework: ClassVar[str] = "onnx"
+    _rounds_to: float | None = None  # epsilon of a type narrower than its own that the graph rounds to
 
     def __init__(self, session: Session, title: str, example: Example | None, model: ir.Model | None = None) -> None:
         super().__init__(title, example)
@@ -98,7 +99,7 @@ class OnnxRunner(Runner):
         """Outputs of the graph with weights and inner results off by one unit in the last place, drawn anew each time."""
         if self._has_noisy and self.graph is not None:
             try:
-                self._noisy = self._noisy or Session(with_noise(self.graph), optimize=False)
+                self._noisy = self._noisy or Session(with_noise(self.graph, self._rounds_to), optimize=False)
                 if self._noisy.backend == self.session.backend:
                     return self._named(self._noisy.run(self._feeds(leaves)))
             except OnnxportError:
@@ -128,6 +129,10 @@ class RangedRunner(OnnxRunner):
     ) -> None:
         super().__init__(session, title, example, model)
         self._places, self._dtype = places, dtype
+        self._rounds_to = self.numerics.coarse
+
+    def _named(self, values: Sequence[Any]) -> Outputs:
+        return list(zip(self.session.output_names, values, strict=False))  # other runs give no counts, which come last
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs in graph order.

@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.passes.rounding import ROUNDING
 from onnxport.graph.protos import to_proto
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import CARRIERS
@@ -21,11 +22,12 @@ _EXACT = CARRIERS | frozenset(
 _MOVABLE = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})  # types of weights that move
 
 
-def with_noise(graph: ir.Model) -> onnx.ModelProto:
+def with_noise(graph: ir.Model, coarse: float | None = None) -> onnx.ModelProto:
     """The graph with its weights off by one unit in the last place, and the results of its nodes off by one, at random.
 
     After Monte Carlo arithmetic (Parker, Pierce and Eggert, "Monte Carlo arithmetic: how to gamble with floating point and
     win", 2000): what a large intermediate value loses in a difference shows, which the inputs' last place need not move.
+    With `coarse`, the epsilon of a narrower type that the graph rounds to on its way, what it rounds is off by one of its units.
     What trees read, and their own sums of leaves, stay as they are: across a threshold there is a jump, not noise.
     """
     rng = np.random.default_rng(0)
@@ -40,7 +42,7 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
     types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
     numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
     for dtype, word in numbers.items():
-        unit = tolerance.epsilon(dtype.numpy())
+        unit = tolerance.epsilon(dtype.numpy()) if coarse is None else coarse
         for number, what in ((unit, "unit"), (1.0, "one"), (1.0 / unit, "whole")):
             constant = ir.tensor(np.asarray(number, dtype.numpy()), name=f"noise/{word}/{what}")
             proto.graph.initializer.append(ir.serde.serialize_tensor(constant))
@@ -50,7 +52,11 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
         proto.graph.node.append(node)
         written = proto.graph.node[-1]
         drawn = node.op_type.startswith("Random") and not node.domain
-        if drawn or node.op_type in _EXACT or kept.intersection(node.output):
+        if coarse is not None:
+            exact = not any(item.key == ROUNDING for item in node.metadata_props)
+        else:
+            exact = drawn or node.op_type in _EXACT
+        if exact or kept.intersection(node.output):
             continue
         for place, name in enumerate(node.output):
             inexact = types.get(name)
