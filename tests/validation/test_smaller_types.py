@@ -92,16 +92,6 @@ def test_wrong_numbers_fail(monkeypatch):
         onnxport.convert(model(dense), inputs=(X,), dtype="float16", keep_io_types=True)
 
 
-def test_the_budget_is_that_of_the_type():
-    """bfloat16's rounding does not pass for float16's."""
-    hub = model(dense)
-    request = precision.Request(dtype="bfloat16", keep_io_types=True)
-    coarse = precision.lowered(hub, request, typed=True).result
-    fine = precision.lowered(hub, precision.Request(dtype="float16", keep_io_types=True), typed=True)
-    assert onnxport.validate(fine.source, fine.result, inputs=(X,)).passed
-    assert onnxport.validate(fine.source, coarse, inputs=(X,)).verdict == "failed"
-
-
 def test_the_rounded_source_runs_in_float64_and_with_moves_of_its_own():
     fine = precision.lowered(model(dense), precision.Request(dtype="float16", keep_io_types=True), typed=True)
     runner = bind(fine.source, "onnx", Binding((X,)))
