@@ -63,7 +63,7 @@ class BitBlocks:
         return rows if self.transposed else np.ascontiguousarray(rows.T)
 
     def packed(self) -> np.ndarray:
-        """The numbers above ``-2**(bits - 1)`` as onnxruntime's MatMulNBits takes them: UINT8 ``[N, count, size * bits / 8]``."""
+        """The numbers above ``-2**(bits - 1)`` as MatMulNBits takes them: UINT8 ``[N, count, size * bits / 8]``."""
         shifted = (self.steps().astype(np.int16) + (1 << (self.bits - 1))).astype(np.uint8)
         return shifted if self.bits == 8 else shifted[..., 0::2] | (shifted[..., 1::2] << 4)
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.blocks import nested_nodes
-from onnxport.graph.passes.narrow_plan import FLOAT, NarrowPlan, narrows
+from onnxport.graph.passes.narrow_plan import FLOAT, NarrowPlan, is_float, narrows
 from onnxport.graph.passes.rename import every_value
 
 
@@ -46,7 +46,7 @@ class _Narrowing:
         self._chosen = {node for place, node in enumerate(self._nodes) if place in plan.places}
         self._keep_io = keep_io_types
         values = list(every_value(model.graph))
-        self._floats = {value for value in values if value.dtype == FLOAT}
+        self._floats = {value for value in values if is_float(value)}
         self._names, self._node_names = NameAuthority(), NameAuthority()
         for name in {value.name for value in values if value.name}:
             self._names.reserve(name)

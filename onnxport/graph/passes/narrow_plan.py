@@ -56,6 +56,11 @@ def narrow_plan(model: ir.Model, dtype: ir.DataType) -> NarrowPlan:
     return planning.run()
 
 
+def is_float(value: ir.Value | None) -> bool:
+    """Whether a value is a tensor of float32; a sequence of such is none."""
+    return value is not None and isinstance(value.type, ir.TensorType) and value.dtype == FLOAT
+
+
 def narrows(node: ir.Node, place: int, dtype: ir.DataType, opset: int) -> bool:
     """Whether the operand at a place of a node may be of the type, where it is float32."""
     schema = find_schema("", node.op_type, opset)
@@ -78,8 +83,7 @@ class _Planning:
         places: set[int] = set()
         kept: Counter[str] = Counter()
         for place, node in enumerate(self._graph):
-            floats = [value for value in (*node.inputs, *node.outputs) if value is not None and value.dtype == FLOAT]
-            if not floats:
+            if not any(map(is_float, (*node.inputs, *node.outputs))):
                 continue
             if self._stays(node):
                 self._full.update(node.outputs)
@@ -90,13 +94,15 @@ class _Planning:
         return NarrowPlan(self._dtype, frozenset(places), tuple(sorted(kept.items())))
 
     def _stays(self, node: ir.Node) -> bool:
-        read = [value for value in values_read(node) if value.dtype == FLOAT]
+        read = [value for value in values_read(node) if is_float(value)]
         large = [value for value in read if not self._in_range(value)]
         if large or any(value in self._wide for value in read):
             if large or node.op_type not in _SETTLING:
                 self._wide.update(node.outputs)
             return True
         if node.op_type in _UNSAFE or bodies(node) or node.domain not in ("", "ai.onnx") or not self._allowed(node):
+            return True
+        if any(_is_other(value) for value in (*node.inputs, *node.outputs)):
             return True
         if node.op_type == "Mul" and node.inputs[0] is node.inputs[1]:
             return True  # a square, most often before a sum
@@ -108,7 +114,7 @@ class _Planning:
         schema = find_schema("", node.op_type, self._opset)
         if schema is None:
             return False
-        given = [value for value in node.outputs if value.dtype == FLOAT]
+        given = [value for value in node.outputs if is_float(value)]
         allowed = [{*item.types} for item in schema.outputs]
         names = {f"tensor({self._dtype.name.lower()})"}
         constraints = {item.type_param_str: {*item.allowed_type_strs} for item in schema.type_constraints}
@@ -117,13 +123,18 @@ class _Planning:
             types = constraints.get(formal.type_str, {formal.type_str})
             if value in given and not names & types:
                 return False
-        read = [place for place, value in enumerate(node.inputs) if value is not None and value.dtype == FLOAT]
+        read = [place for place, value in enumerate(node.inputs) if is_float(value)]
         return bool(allowed) and (not read or any(narrows(node, place, self._dtype, self._opset) for place in read))
 
     def _in_range(self, value: ir.Value) -> bool:
         if value not in self._fits:
             self._fits[value] = _fits(constant_of(value), self._dtype)
         return self._fits[value]
+
+
+def _is_other(value: ir.Value | None) -> bool:
+    """Whether a value is a sequence, a map or an optional."""
+    return value is not None and value.type is not None and not isinstance(value.type, ir.TensorType)
 
 
 def constant_of(value: ir.Value) -> ir.TensorProtocol | None:

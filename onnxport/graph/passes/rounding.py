@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.cleanup import clean
-from onnxport.graph.passes.narrow_plan import FLOAT, NarrowPlan, narrows
+from onnxport.graph.passes.narrow_plan import FLOAT, NarrowPlan, is_float, narrows
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.provenance import PREFIX
 
@@ -48,14 +48,14 @@ class _Rounding:
         for node in nodes:
             for place, value in enumerate(node.inputs):
                 reads = value is not None and narrows(node, place, self._plan.dtype, self._opset)
-                if reads and value is not None and value.dtype == FLOAT:
+                if reads and value is not None and is_float(value):
                     node.replace_input_with(place, self._round(value))
             for value in node.outputs:
-                if value.dtype == FLOAT:
+                if is_float(value):
                     self._instead(value, self._round(value))
         if not keep_io_types:
             for place, value in enumerate(list(self._graph.outputs)):
-                if value.dtype == FLOAT:
+                if is_float(value):
                     name = value.name or ""
                     self._round(value)
                     value.name = self._names.unique(f"{name}/float")
@@ -63,7 +63,7 @@ class _Rounding:
 
     def _narrow_inputs(self) -> None:
         for value in self._graph.inputs:
-            if value.dtype == FLOAT and not value.is_initializer():
+            if is_float(value) and not value.is_initializer():
                 users = list(value.uses())
                 value.type = ir.TensorType(self._plan.dtype)
                 wide = self._cast(value, FLOAT, self._names.unique(f"{value.name}/float"))

@@ -1,4 +1,4 @@
-"""Weights of products in few bits: MatMulNBits of onnxruntime, or ONNX's own DequantizeLinear in blocks."""
+"""Weights of products in few bits: MatMulNBits of com.microsoft, or ONNX's own DequantizeLinear in blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WeightBits:
     model: ir.Model
     bits: int
     size: int
-    direct: bool = False  # ONNX's own operators instead of onnxruntime's
+    direct: bool = False  # ONNX's own operators instead of com.microsoft's
     rounded: dict[str, BitBlocks] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
