@@ -134,7 +134,7 @@ onnxruntime runs them. The two take turns in blocks of {BLOCK_SECONDS} s, {turns
 counts, and {turns[1]} with two, of which the wall time counts: the least of all blocks, and the median of the blocks' ratios. Of
 two sessions of one file the one opened first takes 1 to 3% longer: each side is opened first in half of the blocks.
 Our files skip NaN in Keras' MaxPool, as TensorFlow does: two operators clean small images, large ones are asked for NaN first
-(five). They keep it in PyTorch's (four); the peers' do neither.
+(seven or eight). They keep it in PyTorch's (four); the peers' do neither.
 {_company()}
 """
     head = ["model", "nodes", "peer", "as run", "peer", "1 thread", "peer", "ratio", "2 threads", "peer", "ratio"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,32 @@ def test_opsets(opset: int) -> None:
         lambda x: POOLS["same"](_convolved(x)), input_signature=[tf.TensorSpec((None, *SHAPE[1:]), tf.float32)]
     )
     assert onnxport.convert(function, target_opset=opset, inputs=(tf.constant(_images()["NaN 0.3"]),)).report.passed
+
+
+@pytest.mark.filterwarnings("ignore")  # the quantiser's own
+def test_quantised_to_operators(tmp_path: Path) -> None:
+    """onnxruntime's quantiser takes the file as it is, though branches read what it quantises."""
+    from onnxruntime import InferenceSession
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.sets = iter([{"x": image}])
+
+        def get_next(self) -> dict[str, Any] | None:
+            return next(self.sets, None)
+
+    image = _images()["numbers"]
+    kernel = RNG.normal(size=(1, 1, SHAPE[-1], 16)).astype(np.float32)
+
+    def pooled(x: Any) -> Any:
+        return POOLS["of a framed image"](tf.nn.conv2d(x, kernel, 1, "VALID"))
+
+    onnxport.convert(pooled, inputs=(tf.constant(image),), validate=False).save(tmp_path / "model.onnx")
+    paths = str(tmp_path / "model.onnx"), str(tmp_path / "quantised.onnx")
+    quantize_static(*paths, Reader(), quant_format=QuantFormat.QOperator)
+    results = [InferenceSession(path).run(None, {"x": image})[0] for path in paths]
+    assert np.abs(results[0] - results[1]).max() < 0.05 * np.abs(results[0]).max()
 
 
 def test_small_images() -> None:

@@ -98,24 +98,39 @@ def beside_nan(op: OpBuilder, node: ir.Node) -> Written:
     """
     x, least = _passed_over(operand(node, 0))
     pad, image = _padded(x)
-
-    def longer(inner: OpBuilder) -> list[ir.Value]:
-        numbers = image if pad is None else _one(again(inner, pad, [image, *pad.inputs[1:]]))
-        return [_one(again(inner, node, [_numbers(inner, numbers, least)]))]
-
     frame = _frame(node, pad) if pad is not None and _reads_padding_of(node, pad) else None
     if frame is None:
         pooled = _one(again(op, node, [x]))
-        return _if_numbers(op, node, image, least, lambda _: [pooled], longer)
-    pads, edges = frame
-    pooled = _one(again(op, node, [image], pads=pads))
-    return _if_numbers(op, node, image, least, lambda inner: [inner.Max(pooled, edges)], longer)
+    else:
+        pooled = op.Max(_one(again(op, node, [image], pads=frame[0])), frame[1])
+    seen, direct = _captured(op, image), _captured(op, pooled)
+
+    def longer(inner: OpBuilder) -> ir.Value:
+        numbers = seen(inner)
+        if pad is not None:
+            numbers = _one(again(inner, pad, [numbers, *pad.inputs[1:]]))
+        return _one(again(inner, node, [_numbers(inner, numbers, least)]))
+
+    return _if_numbers(op, node, image, least, direct, longer)
 
 
 def single_beside_nan(op: OpBuilder, node: ir.Node) -> Written:
     """The pooled elements as they are where all of them are at least the least number."""
     x, least = _passed_over(node.outputs[0])
-    return _if_numbers(op, node, x, least, lambda _: [x], lambda inner: [_numbers(inner, x, least)])
+    seen = _captured(op, x)
+    return _if_numbers(op, node, x, least, seen, lambda inner: _numbers(inner, seen(inner), least))
+
+
+_Body = Callable[[OpBuilder], ir.Value]
+
+
+def _captured(op: OpBuilder, x: ir.Value) -> _Body:
+    """What gives `x` in a branch.
+
+    onnxruntime's quantiser brings a value back to float32 for the readers in its own graph alone; Shape is one.
+    """
+    shape = op.shape(x)
+    return lambda inner: inner.Reshape(x, shape)
 
 
 def without_questions(model: ir.Model) -> ir.Model:
@@ -132,6 +147,9 @@ def without_questions(model: ir.Model) -> ir.Model:
         copy.graph.insert_before(node, moved)
         replace_value(node.outputs[0], result)
         copy.graph.remove(node, safe=True)
+        for item in moved:
+            if item.op_type == "Reshape":  # in its own shape
+                replace_value(item.outputs[0], operand(item, 0))
     RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -144,9 +162,10 @@ def _asks_for_numbers(node: ir.Node) -> bool:
     if longer.initializers or longer.outputs[0].producer() not in list(longer):
         return False
     kinds = [item.op_type for item in longer]
-    if [kind for kind in kinds if kind not in ("Pad", "MaxPool")] != ["GreaterOrEqual", "Where"]:
+    if [kind for kind in kinds if kind not in ("Reshape", "Pad", "MaxPool")] != ["GreaterOrEqual", "Where"]:
         return False
-    if not {item.op_type for item in direct} <= {"Identity", "Max"}:
+    reshapes = [item for item in (*direct, *longer) if item.op_type == "Reshape"]
+    if len(list(direct)) != 1 or direct[0].op_type != "Reshape" or not all(map(_keeps_shape, reshapes)):
         return False
     asked = [operand(node, 0)]
     for kind in ("GreaterOrEqual", "ReduceSum", "GlobalAveragePool"):
@@ -157,12 +176,20 @@ def _asks_for_numbers(node: ir.Node) -> bool:
     return any(asked[-1] in item.inputs for item in longer)
 
 
-_Body = Callable[[OpBuilder], list[ir.Value]]
+def _keeps_shape(node: ir.Node) -> bool:
+    """Whether a Reshape gives its operand's own shape, as `_captured` writes it."""
+    x, wanted = operand(node, 0), operand(node, 1)
+    asked = wanted.producer()
+    if asked is not None and asked.op_type == "Shape":
+        return operand(asked, 0) is x and not asked.attributes
+    known = wanted.const_value
+    return known is not None and dims(x) == list(known.numpy())
 
 
 def _if_numbers(op: OpBuilder, node: ir.Node, x: ir.Value, least: ir.Value, direct: _Body, longer: _Body) -> ir.Value:
     total = op.reduce("ReduceSum", op.GlobalAveragePool(x), None, keepdims=False)
-    result: ir.Value = op.If(op.GreaterOrEqual(total, least), then_branch=op.body(direct), else_branch=op.body(longer))
+    bodies = [op.body(lambda inner, build=build: [build(inner)]) for build in (direct, longer)]  # type: ignore[misc]
+    result: ir.Value = op.If(op.GreaterOrEqual(total, least), then_branch=bodies[0], else_branch=bodies[1])
     sizes = dims(x) or [None, None]
     if (sizes[1] or 1) % _BLOCK or all(use.node.op_type in _IN_BLOCKS for use in node.outputs[0].uses()):
         return result
