@@ -234,7 +234,10 @@ def report(paths: dict[str, Path], place: Path) -> None:
         lines.append(f"| {backend} | {len(seen)} | " + " | ".join(str(counts[kind]) for kind in VERDICTS) + " |")
     lines += [
         "",
-        "*no model*: it takes none of the script's patterns of arguments symbolically, or gives no tensor.",
+        "- *no model*: it takes none of the script's patterns of arguments symbolically, or gives no tensor.",
+        "- *wrong*: the proof fails, and `convert` raises an error; as where JAX, whose models are rebuilt on TensorFlow,",
+        "  differs from it beyond a function's domain (shifts by more bits than a number has, labels that are no class).",
+        "- A backend whose run ended early has fewer functions.",
         "",
     ]
     lines += ["| function | backend | verdict | reason |", "|-|-|-|-|"]

@@ -161,7 +161,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
          np.array([0, 2, 4]), "col_pooling_sequence": np.array([0, 1, 3, 5]), "overlapping": flag} for flag in (False, True)
     ],
     "DecodeBase64": [{"input": np.array(["aGVsbG8", "w6k=", ""], object)}],
-    "ParallelConcat": [{"values": [_floats(1, 3), _floats(1, 3)], "shape": [2, 3]}],
+
     "SegmentMaxV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],
     "SegmentMinV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],
     "SegmentProdV2": [{"data": _floats(4, 3), "segment_ids": [0, 0, 2, 2], "num_segments": 4}],

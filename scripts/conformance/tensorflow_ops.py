@@ -205,6 +205,7 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
         "beside each entry; at opset 21.",
         "",
         "- *right*: all calls; *partly*: some right, the rest refused; *refused*: an error names the operator and the reason.",
+        "- Results are kept from one run to the next: what was right is not tried again after each change.",
         "- Numbers are never wrong: such a call would stand here as *wrong*, an error of ours as *defect*.",
         "",
         *workers.counts(kinds, {"operators": verdicts, "calls": calls}, {"calls": ["partly"]}),
