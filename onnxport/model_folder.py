@@ -73,6 +73,9 @@ class OnnxFolder(OnnxModel):
             text = self.report.to_json() if self.report is not None else "{}"
             (folder / REPORT).write_text(text + "\n", encoding="utf-8")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "smaller": {}}  # for the proof alone; it holds what reads the folder
+
     def _own(self, path: str | os.PathLike[str]) -> list[str]:
         """Names in a folder that stands there already which the new one replaces: all models and their data."""
         place = Path(path)

@@ -1,6 +1,7 @@
 """Folders of transformers to folders of ONNX: each part is proved, greedy decoding writes the tokens of `generate`."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,7 @@ def test_weights_in_few_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     small = onnxport.convert(source, dtype="int4", options={"block_size": 16})
     assert small.report.verdict == "passed", small.report
     assert [node.op_type for node in small.model.graph].count("MatMulNBits") == 6
+    assert pickle.loads(pickle.dumps(small)).output_names == small.output_names
     name = "model.layers.0.mlp.up_proj.weight.scales"
     weight = small.parts["model"].model.graph.initializers[name]
     weight.const_value = onnx_ir.tensor(weight.const_value.numpy() * np.float32(1.01), name=name)
