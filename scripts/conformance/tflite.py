@@ -158,6 +158,8 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
         "of `tf.raw_ops` with builtin operators alone, in float32 and with 8-bit numbers inside, and of architectures of",
         "`keras.applications`. *right*: proved against `tf.lite.Interpreter`; *source fails*: the interpreter can't run it.",
         "",
+        f"{sum(bool(found) for found in results.values())} of the {len(results)} operators and architectures tried gave files:",
+        "",
         *workers.counts(VERDICTS, {"files": verdicts}, {}),
         "",
         "| architecture | verdicts |",
@@ -171,10 +173,14 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
     for code, items in sorted(by_code.items()):
         right = sum(item[1] == "right" for item in items)
         others = collections.Counter(
-            f"{item[1]}: {item[2]}"[:120].replace("|", "\\|") for item in items if item[1] != "right"
+            " ".join(f"{item[1]}: {item[2]}".split())[:120].replace("|", "\\|") for item in items if item[1] != "right"
         )
         lines.append(f"| `{code}` | {len(items)} | {right} | {next(iter(others), '')} |")
     missing = sorted(name for name in TABLE if name not in by_code)
+    lines += [
+        "",
+        "Of 0 RSQRT is NaN in XNNPACK, the interpreter's default, and infinite in TFLite's own kernels and in ONNX.",
+    ]
     lines += ["", f"With a form, but in none of these files ({len(missing)}): {', '.join(missing)}."]
     path.write_text("\n".join(lines) + "\n")
 
