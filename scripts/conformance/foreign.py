@@ -200,7 +200,8 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
         "  unit in the last place away lie too far apart to tell. *wrong* and *defect* are ours.",
         "- The other columns are of the files that are right. PyTorch: trained one step, pickled and loaded in another process,",
         "  compiled as one graph, exported with the file's dynamic dimensions. TensorFlow and Keras: saved and loaded in",
-        "  another process, and in one without onnxport; *served*: what Keras' own `export` writes.",
+        "  another process, and in one without onnxport; *served*: what Keras' own `export` writes. A step counts where",
+        "  it was run.",
         "",
     ]
     for importer in IMPORTERS:

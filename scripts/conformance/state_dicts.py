@@ -11,6 +11,7 @@ where the first stopped.
 from __future__ import annotations
 
 import os
+import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -85,8 +86,9 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
         title: Counter(found[0][1] for name, found in results.items() if name.startswith(f"{kind} "))
         for kind, title in (("transformers", "transformers' architectures"), ("timm", "timm's families"))
     }
-    text = (__doc__ or "").split("\n\n")
-    lines = ["# State dicts there and back", "", f"Written by `scripts/conformance/state_dicts.py`. {text[2]}", ""]
+    text = (__doc__ or "").split("\n\n")[2].strip()
+    intro = f"Written by `scripts/conformance/state_dicts.py`, of {len(results)} modules. {text}"
+    lines = ["# State dicts there and back", "", *textwrap.wrap(intro, 125), ""]
     lines += workers.counts(VERDICTS, rows, {})
     bad = [(name, found[0]) for name, found in sorted(results.items()) if found[0][1] not in ("right", "not built")]
     lines += ["", "| module | verdict | cause |", "|-|-|-|"]
