@@ -190,6 +190,9 @@ def _if_numbers(op: OpBuilder, node: ir.Node, x: ir.Value, least: ir.Value, dire
     total = op.reduce("ReduceSum", op.GlobalAveragePool(x), None, keepdims=False)
     bodies = [op.body(lambda inner, build=build: [build(inner)]) for build in (direct, longer)]  # type: ignore[misc]
     result: ir.Value = op.If(op.GreaterOrEqual(total, least), then_branch=bodies[0], else_branch=bodies[1])
+    op.typed(
+        result, node.outputs[0].dtype, list(node.outputs[0].shape or ()) or None
+    )  # of Reshape the size is not known
     sizes = dims(x) or [None, None]
     if (sizes[1] or 1) % _BLOCK or all(use.node.op_type in _IN_BLOCKS for use in node.outputs[0].uses()):
         return result
