@@ -40,3 +40,7 @@ def __getattr__(name: str) -> object:
     if name in _HOME:
         return Lazy(f"onnxport.compat.{_HOME[name]}").get()
     raise AttributeError(f"module 'onnxport.compat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

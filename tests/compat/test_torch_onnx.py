@@ -194,3 +194,10 @@ def test_every_argument_of_torch_is_there():
 
     theirs = set(inspect.signature(torch.onnx.export).parameters) - {"deprecated_kwargs"}
     assert theirs - set(inspect.signature(torch_onnx_export).parameters) <= {"operator_export_type"}
+
+
+def test_the_functions_are_listed():
+    from onnxport import compat
+
+    assert dir(compat) == sorted(compat.__all__)
+    assert all(callable(getattr(compat, name)) for name in ("torch_onnx_export",))
