@@ -21,6 +21,7 @@ DOUBTFUL = (
 )
 ALL_NAN = "NaN on both sides: nothing was compared"
 _EXCUSED = "{} elements differ within the margin of the scores"
+_BY_TRUTH = "{} elements are infinite, as in the source's float64 run, where the source gives NaN"
 _SATURATED = (
     "{} elements are infinite, as in the source's float64 run, where the source gives the greatest number of its type"
 )
@@ -270,6 +271,7 @@ class _Tally:
     beyond: int  # how many lie beyond the budget or are unlike
     excused: int  # how many may differ and do
     saturated: int  # as in `lowest_for_infinity`
+    settled: int  # how many are infinite as in the source's float64 run, and NaN in its own: torch's Gelu of infinity
     all_nan: bool  # all of the source's elements are NaN
     differences: np.ndarray  # absolute, where both sides are finite
     judged: float  # the greatest error that was judged
@@ -327,7 +329,8 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
         use = np.nan_to_num(shares, nan=np.inf, posinf=np.inf)
     over &= ~exempt
     saturated = unlike & lowest_for_infinity(x, y, a.dtype, truth)
-    unlike &= ~saturated
+    settled = unlike & np.isinf(y) & np.isnan(x) & (False if truth is None else y == truth)
+    unlike &= ~(saturated | settled)
     tightest = int(np.argmax(use))
     # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.
     xs, ys = np.where(finite, x, 0.0) / top, np.where(finite, y, 0.0) / top
@@ -337,6 +340,7 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
         int((unlike | over).sum()),
         excused,
         int(saturated.sum()),
+        int(settled.sum()),
         bool(np.isnan(x).all()),
         difference,
         float(judged.max()),
@@ -364,8 +368,8 @@ def _report(
         allowed=tightest.allowed,
         used=tightest.use,
     )
-    excused, saturated = (sum(getattr(item, key) for item in tallies) for key in ("excused", "saturated"))
-    excuses = ((_EXCUSED, excused), (_SATURATED, saturated))
+    counts = ((_EXCUSED, "excused"), (_SATURATED, "saturated"), (_BY_TRUTH, "settled"))
+    excuses = [(text, sum(getattr(item, key) for item in tallies)) for text, key in counts]
     reason = "; ".join(text.format(number) for text, number in excuses if number)
     unlike = sum(item.unlike for item in tallies)
     if unlike:

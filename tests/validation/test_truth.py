@@ -223,3 +223,22 @@ def test_a_float64_run_of_nan_shows_nothing(factor, verdict):
     x = torch.linspace(-2, 2, 24).reshape(4, 6)
     other = onnxport.convert(Other().eval(), inputs=(x,), validate=False)
     assert onnxport.validate(Nan().eval(), other, inputs=(x,)).verdict == verdict
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(("sign", "verdict"), [(1.0, "passed"), (-1.0, "failed")])
+def test_infinity_as_in_the_float64_run_where_the_source_gives_nan(sign, verdict):
+    """As torch's Gelu of infinity, which is NaN on some processors in float32 alone."""
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+    class Source(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(torch.isinf(x), float("inf") if x.dtype == torch.float64 else float("nan"), x)
+
+    class Other(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(torch.isinf(x), sign * float("inf"), x)
+
+    x = torch.linspace(-2, 2, 24).reshape(4, 6)
+    other = onnxport.convert(Other().eval(), inputs=(x,), validate=False)
+    assert onnxport.validate(Source().eval(), other, inputs=(x,)).verdict == verdict
