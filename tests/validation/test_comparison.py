@@ -106,7 +106,9 @@ LOWEST = np.finfo(np.float32).min
         (INF, NAN, np.nan, "fail"),
     ],
 )
-def test_the_greatest_number_or_nan_stands_for_an_infinity_only_where_the_truth_is_infinite(source, converted, truth, verdict):
+def test_the_greatest_number_or_nan_stands_for_an_infinity_only_where_the_truth_is_infinite(
+    source, converted, truth, verdict
+):
     budget = Budget(absolute=1e-3, truth=np.asarray([truth, 1.0]))
     report = judge("y", f32(source, 1), f32(converted, 1), budget)
     assert report.verdict == verdict
