@@ -17,6 +17,7 @@ import signal
 import sys
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,22 +55,11 @@ class Outcome:
 
 def main() -> None:
     """Runs the cases, or writes the page."""
-    parser = workers.options_of_cases(__doc__)
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--verbose", action="store_true")
-    arguments = parser.parse_args()
+    arguments = workers.options_of_cases(__doc__, rows=200).parse_args()
     if arguments.report:
         write_page()
         return
-    parts = []
-    for item in configured():
-        if not re.search(arguments.match, f"{item.name} {item.options}"):
-            continue
-        for outcome in outcomes(item, arguments.rows, _peer if arguments.peer else _ours):
-            parts.append(outcome)
-            if arguments.verbose or outcome.verdict in ("wrong", "failed"):
-                print(f"{outcome.verdict:8}{outcome.key}: {outcome.reason[:300]}", flush=True)
-    print(dict(Counter(item.verdict for item in parts)))
+    parts = run_all(arguments, lambda item: outcomes(item, arguments.rows, _peer if arguments.peer else _ours))
     if not arguments.match:
         workers.keep(FIGURES / ("sklearn_peer.json" if arguments.peer else "sklearn.json"), parts)
     elif not arguments.verbose:
@@ -77,6 +67,20 @@ def main() -> None:
             if item.verdict == "refused":
                 print(f"refused {item.key}: {item.reason[:200]}")
     sys.exit(any(item.verdict in ("wrong", "failed") for item in parts) and not arguments.peer)
+
+
+def run_all(arguments: Any, run: Callable[[Configured], Iterable[Any]]) -> list[Any]:
+    """What came of the estimators that the arguments match; what is wrong is printed, everything if they say so."""
+    parts = []
+    for item in configured():
+        if not re.search(arguments.match, f"{item.name} {item.options}"):
+            continue
+        for outcome in run(item):
+            parts.append(outcome)
+            if arguments.verbose or outcome.verdict in ("wrong", "failed"):
+                print(outcome, flush=True)
+    print(dict(Counter(item.verdict for item in parts)))
+    return parts
 
 
 def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:

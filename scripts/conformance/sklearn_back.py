@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import warnings
 from collections import Counter, defaultdict
@@ -26,8 +25,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from scripts.conformance import workers
-from scripts.conformance.estimators import dense, difference
-from scripts.conformance.sklearn_cases import Configured, configured
+from scripts.conformance.estimators import dense, difference, run_all
+from scripts.conformance.sklearn_cases import Configured
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "conformance" / "sklearn_back.md"
@@ -48,23 +47,11 @@ class Return:
 
 def main() -> None:
     """Runs the cases, or writes the page."""
-    parser = workers.options_of_cases(__doc__)
-    parser.add_argument("--rows", type=int, default=60)
-    parser.add_argument("--verbose", action="store_true")
-    arguments = parser.parse_args()
+    arguments = workers.options_of_cases(__doc__, rows=60).parse_args()
     if arguments.report:
         write_page()
         return
-    parts = []
-    for item in configured():
-        if re.search(arguments.match, f"{item.name} {item.options}"):
-            for outcome in outcomes(item, arguments.rows, peer=arguments.peer):
-                parts.append(outcome)
-                if arguments.verbose or outcome.verdict in ("wrong", "failed"):
-                    print(
-                        f"{outcome.verdict:8}{outcome.estimator} {outcome.options}: {outcome.reason[:300]}", flush=True
-                    )
-    print(dict(Counter(item.verdict for item in parts)))
+    parts = run_all(arguments, lambda item: outcomes(item, arguments.rows, peer=arguments.peer))
     if not arguments.match:
         workers.keep(FIGURES / ("sklearn_back_peer.json" if arguments.peer else "sklearn_back.json"), parts)
     sys.exit(any(item.verdict in ("wrong", "failed") for item in parts))

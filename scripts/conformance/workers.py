@@ -95,12 +95,15 @@ def parser(description: str | None, results: str) -> argparse.ArgumentParser:
     return options
 
 
-def options_of_cases(description: str | None) -> argparse.ArgumentParser:
-    """The options of a run over cases of estimators: ours or the peer's, or the page of both."""
+def options_of_cases(description: str | None, rows: int | None = None) -> argparse.ArgumentParser:
+    """The options of a run over cases of estimators: ours or the peer's, or the page of both; `rows` are those of a case."""
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--match", default="")
     options.add_argument("--peer", action="store_true")
     options.add_argument("--report", action="store_true")
+    if rows is not None:
+        options.add_argument("--rows", type=int, default=rows)
+        options.add_argument("--verbose", action="store_true")
     return options
 
 
