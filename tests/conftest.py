@@ -8,10 +8,13 @@ from typer.testing import CliRunner
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Runs the command line in an empty directory: exit code, both outputs, and standard output as JSON where asked."""
+    from onnxport.cli import console
     from onnxport.cli.main import app
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    for written in (console.out, console.err):  # they took their width when the first test imported them
+        monkeypatch.setattr(written, "width", 200)
 
     def call(*arguments):
         result = CliRunner().invoke(app, [str(item) for item in arguments])

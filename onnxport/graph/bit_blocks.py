@@ -3,7 +3,7 @@
 >>> import numpy as np
 >>> weight = ir.tensor(np.asarray([[1.0], [-0.5], [0.25], [0.0]], np.float32))
 >>> blocks = BitBlocks(weight, bits=4, size=16)
->>> blocks.rounded().ravel().tolist()
+>>> (blocks.rounded().ravel() + 0.0).tolist()
 [1.0, -0.5, 0.25, 0.0]
 """
 

@@ -116,8 +116,8 @@ ABSENT = [
         ["--opset", "--methods", "--signature", "--option", "--output-names", "--weights", "--allow-pickle"],
     ),
     ("onnx2torch", ["--opset", "--methods", "--output-names"]),
-    ("torch2onnx", ["--methods", "--signature", "--option", "--cut-inputs", "--cut-outputs"]),
-    ("tf2onnx", ["--methods", "--option", "--weights", "--cut-outputs"]),
+    ("torch2onnx", ["--methods", "--signature", "--cut-inputs", "--cut-outputs"]),
+    ("tf2onnx", ["--methods", "--weights", "--cut-outputs"]),
     ("keras2onnx", ["--methods", "--signature"]),
     ("sklearn2onnx", ["--signature", "--dynamic", "--weights"]),
 ]

@@ -54,4 +54,4 @@ def test_guide(title, code, tmp_path, monkeypatch, capsys):
 
 
 def test_the_guide_has_its_examples():
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7

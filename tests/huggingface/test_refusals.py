@@ -22,7 +22,7 @@ def rewritten(place: str, **changed: Any) -> str:
 OPTIONS = [
     ({"task": "texgeneration"}, "did you mean 'text-generation'"),
     ({"task": "image-classification"}, "transformers has no class of 'bert' models for it"),
-    ({"dtype": "int8"}, "dtype='int8': one of 'float32', 'float16', 'bfloat16'"),
+    ({"dtype": "int7"}, "dtype='int7': one of 'float32', 'float16', 'bfloat16'"),
     ({"methods": ["predict"]}, "methods= means nothing for a Hugging Face folder"),
     ({"dynamic_shapes": {"input_ids": {0: "n"}}}, "dynamic_shapes= means nothing for a Hugging Face folder"),
     ({"allow_code": True}, "no code of a folder runs"),
@@ -38,7 +38,7 @@ def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], messag
 
 
 def test_options_of_folders_mean_nothing_elsewhere() -> None:
-    for option in ("task", "dtype", "weights"):
+    for option in ("task", "weights"):
         with pytest.raises(InvalidInputError, match=f"{option}= means nothing for a PyTorch module"):
             onnxport.convert(live("BertModel"), **{option: "float32"})
 

@@ -269,11 +269,10 @@ def drawn(op: OpBuilder, node: ir.Node) -> Written:
 
 def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:
     """Numbers of 24 random bits in [0, 1)."""
-    ones = op.Expand(op.const(1.0, _T.FLOAT), op.Concat(op.const([_BITS]), shape, axis=0))
+    ones = op.Expand(op.const(1.0, _T.FLOAT), op.Concat(shape, op.const([_BITS]), axis=0))
     bits = op.Dropout(ones, op.const(0.5, _T.FLOAT), op.const(True), seed=seed, outputs=2)[1]
-    worth = op.const([2.0**-place for place in range(1, _BITS + 1)], _T.FLOAT)
-    column = op.Concat(op.const([_BITS]), op.Expand(op.const(1), op.Shape(shape)), axis=0)
-    return op.reduce("ReduceSum", op.Mul(op.cast(bits, _T.FLOAT), op.Reshape(worth, column)), [0], keepdims=False)
+    worth = op.const([[2.0**-place] for place in range(1, _BITS + 1)], _T.FLOAT)
+    return op.Squeeze(op.MatMul(op.cast(bits, _T.FLOAT), worth), op.axes(-1))
 
 
 def bernoulli(op: OpBuilder, node: ir.Node) -> Written:
