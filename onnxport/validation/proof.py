@@ -120,7 +120,10 @@ def bound(
     if graph is not None:
         binding = _with_graph(binding, graph)
     left = bind(source.model, source.framework, binding)
-    right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
+    tables = all(frameworks.get(side.framework).takes_table for side in (source, converted))
+    # without a graph, which splits a table its own way, two estimators take one and the same
+    shared = binding if tables and graph is None else replace(binding, inputs=None, kwargs=None)
+    right = bind(converted.model, converted.framework, shared)
     if isinstance(left, OnnxRunner) and not isinstance(right, OnnxRunner):
         left.by_the_specification()
     specs = binding.specs

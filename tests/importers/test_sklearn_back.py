@@ -144,6 +144,27 @@ def test_a_missing_value_is_tried_where_it_asks_for_what_the_graph_does_not_hold
     assert np.allclose(rebuilt.transform(rows), source.transform(rows))
 
 
+def test_a_split_by_missing_values_alone_is_infinite(tmp_path):
+    rows = np.where(ROWS[:, :1] > 0, np.nan, 1.0)
+    source = DecisionTreeClassifier().fit(rows, np.isnan(rows[:, 0]))
+    assert np.isinf(source.tree_.threshold).any()
+    rebuilt = there_and_back(source, rows, tmp_path)
+    assert isinstance(rebuilt, DecisionTreeClassifier)
+    agree(source, rebuilt, rows)
+
+
+def test_an_attribute_that_can_not_be_read_leaves_the_file_without_a_record():
+    class Hostile(dict):
+        def items(self):
+            raise OSError
+
+    source = classifier("LogisticRegression")
+    source.notes_ = Hostile()
+    hub = onnxport.convert(source, inputs=ROWS)
+    assert ESTIMATOR not in hub.model.metadata_props
+    assert isinstance(onnxport.convert(hub, to="sklearn"), OnnxEstimator)
+
+
 def test_numbers_that_the_graph_does_not_hold_leave_the_file_to_run(tmp_path):
     source = unfitted("SVC", kernel="linear").fit(data(), data()[:, 0] > 0)
     rebuilt = there_and_back(source, ROWS, tmp_path)

@@ -280,6 +280,23 @@ def test_a_data_frame_is_one_input_a_column():
     assert not onnxport.validate(model, wrong, frame).passed  # float64 is compared as float64
 
 
+def test_two_estimators_take_the_same_data_frame():
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    frame = pd.DataFrame({"size": TABLE[:, 0], "colour": pd.Categorical(["red", "green"] * 30)})
+
+    def fitted(rows):
+        return make_column_transformer((StandardScaler(), ["size"]), (OneHotEncoder(), ["colour"])).fit(rows)
+
+    model = fitted(frame)
+    assert onnxport.validate(model, fitted(frame), frame).passed
+    assert not onnxport.validate(model, fitted(frame.assign(size=frame["size"] + 1e-9)), frame).passed
+    runs = onnxport.convert(onnxport.convert(model, inputs=frame), to="sklearn")
+    assert onnxport.validate(model, runs, frame).passed
+
+
 def test_a_file_takes_a_data_frame_too():
     import pandas as pd
 

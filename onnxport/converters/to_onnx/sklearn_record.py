@@ -34,8 +34,9 @@ class _NotHeldError(Exception):
 def record_of(estimator: BaseEstimator, model: ir.Model) -> str:
     """The record of an estimator as JSON; empty where it is none of scikit-learn."""
     try:
-        return json.dumps(_Writer(model).estimator(estimator), separators=(",", ":"))
-    except (_NotHeldError, RecursionError):
+        with np.errstate(all="ignore"):  # fitted numbers may be infinite or NaN
+            return json.dumps(_Writer(model).estimator(estimator), separators=(",", ":"))
+    except Exception:  # of parameters and attributes of any kind: the file is whole without a record
         return ""
 
 

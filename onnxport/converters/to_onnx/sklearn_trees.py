@@ -33,8 +33,9 @@ class Trees:
         """
         for name, place, grown in self._by_shape.get(_shape(tree.feature, tree.children_left), ()):
             inner = tree.children_left >= 0
-            differ = np.abs(grown.threshold - tree.threshold) > 2.0**-23 * np.abs(tree.threshold)
-            if (differ & inner).any() or not np.array_equal(grown.right[inner], tree.children_right[inner]):
+            # infinite ones, of splits by missing values alone, are equal or not
+            near = np.isclose(grown.threshold, tree.threshold, rtol=2.0**-23, atol=0.0)
+            if not near[inner].all() or not np.array_equal(grown.right[inner], tree.children_right[inner]):
                 continue
             held = self._held(tree, grown, ~inner) if leaves is None else _moved(leaves[~inner], grown.weight[~inner])
             if held is not None:
@@ -63,7 +64,7 @@ def _shape(feature: np.ndarray, left: np.ndarray) -> bytes:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    return bool(np.all(np.abs(a - b) <= 1e-7 * np.abs(a)))
+    return np.allclose(b, a, rtol=1e-7, atol=0.0, equal_nan=True)
 
 
 def _moved(expected: np.ndarray, weights: np.ndarray) -> dict[str, Any] | None:
