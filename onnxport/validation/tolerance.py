@@ -142,7 +142,7 @@ def derived(
     error = _error(source, truth)
     jump, doubtful = _unexplained(error, source, moves, eps, axes)
     # Least numbers of float64 that masks add up to are infinite, and what follows NaN: such a run shows nothing of the element.
-    silent = np.isfinite(wide(source)) & ~np.isfinite(wide(truth))
+    silent = np.isfinite(wide(source)) & np.isnan(wide(truth))
 
     def measured(but: np.ndarray) -> Budget:
         reference, known = np.where(but | silent, source, truth), np.where(but, 0.0, error)

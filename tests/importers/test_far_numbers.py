@@ -10,7 +10,7 @@ from tests.evidence import require_import
 NAN, INF = np.nan, np.inf
 FAR = np.array([[NAN, 1, -2, 3], [INF, -INF, 0.5, -1.5], [1e30, -1e30, 2.5, 0], [-INF, 7, -88, 100]], np.float32)
 OPERATORS = (
-    "Abs Ceil Clip CumSum Elu Erf Exp Floor HardSigmoid HardSwish IsInf IsNaN LeakyRelu Mish ReduceLogSumExp ReduceMean "
+    "Abs Ceil Clip CumSum Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Mish ReduceLogSumExp ReduceMean "
     "ReduceSum Relu Round Selu Sigmoid Sign Softplus Softsign Sqrt Tanh ThresholdedRelu"
 ).split()
 MORE = {"Clip": (np.float32(-1), np.float32(2)), "CumSum": (np.array(1),)}

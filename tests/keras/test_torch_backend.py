@@ -63,8 +63,8 @@ ROWS = {
         assert {"head/kernel", "head/bias"} <= set(made.model.graph.initializers)
         """,
     "a recurrent layer keeps an open batch where PyTorch stands alone": """
-        from onnxport.converters.to_onnx import keras as driver
-        driver.other_backends = lambda own: []
+        from onnxport.converters.to_onnx import keras_elsewhere
+        keras_elsewhere.other_backends = lambda own: []
         steps = keras.Input((5, 3), name="steps")
         read = layers.GRU(4, go_backwards=True, return_sequences=True)(layers.Masking()(steps))
         model = keras.Model(steps, layers.SimpleRNN(2)(read))

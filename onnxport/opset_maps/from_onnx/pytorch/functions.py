@@ -28,6 +28,14 @@ def from_the_end(indices: Tensor, size: int) -> Tensor:
     return torch.where(indices < 0, indices + size, indices)
 
 
+def gelu(x: Tensor) -> Tensor:
+    """x times the normal distribution function of x.
+
+    On some processors torch's own kernel of float32 is off by 1e-6 and gives NaN of infinity (PyTorch 2.13).
+    """
+    return F.gelu(x) if x.dtype != torch.float32 else x * 0.5 * (torch.erf(x / math.sqrt(2)) + 1)
+
+
 def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool) -> Tensor:
     """Rounded to nearest; out of range the greatest value with `saturate`, else infinity or NaN."""
     wide = x if x.dtype.is_floating_point and x.dtype.itemsize > 1 else x.float()

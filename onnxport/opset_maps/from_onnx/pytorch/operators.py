@@ -68,8 +68,8 @@ pytorch_native.op("LeakyRelu", versions=(1, 6, 16))(_of_slope(F.leaky_relu))
 
 @pytorch_native.op("Gelu", versions=(20,))
 def gelu(xp: TorchNamespace, x: TorchTensor, *, approximate: str = "none") -> TorchTensor:
-    """torch's gelu."""
-    return xp.call(F.gelu, x, approximate=approximate)
+    """torch's gelu by its tanh; the exact one as onnxruntime computes it."""
+    return xp.call(F.gelu, x, approximate="tanh") if approximate == "tanh" else xp.call(functions.gelu, x)
 
 
 @pytorch_native.op("Swish", versions=(24,))

@@ -1,4 +1,4 @@
-"""Compositions that opsets without the operator write out: a layer normalisation and a Gelu become torch's own functions."""
+"""Compositions that opsets without the operator write out: a layer normalisation and a Gelu become one call each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.matching import called, is_parameter, scalar
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 
@@ -105,5 +106,5 @@ def to_gelu(recorder: Recorder, node: fx.Node) -> None:
     else:
         final = None
     if final is not None:
-        final.target, final.args = F.gelu, (x,)
+        final.target, final.args = functions.gelu, (x,)
         recorder.graph.eliminate_dead_code()
