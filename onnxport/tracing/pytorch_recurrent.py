@@ -8,7 +8,7 @@ batch, in a check; there they are computed from their formulas (torch.nn.LSTMCel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -20,6 +20,7 @@ from onnxport.tracing.pytorch_packed import Packing
 
 _Option: TypeAlias = list[Tensor] | bool | int | float | Tensor | None  # Parameters, options of the layer, lengths
 _OPTIONS = 7
+_KINDS = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 # Of torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu: the states are a list here for all of them.
 _SCHEMA = (
     "(Tensor x, Tensor[] states, Tensor[] params, bool has_biases, SymInt num_layers, float dropout, bool train, "
@@ -27,7 +28,10 @@ _SCHEMA = (
 )
 
 
-def _define(kind: str) -> Callable[..., Any]:
+@cache
+def _operator(kind: str) -> Callable[..., Any]:
+    """Defined at the first layer of its kind: a definition takes torch some milliseconds."""
+
     def run(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
         given = states if kind == "lstm" else states[0]
         if isinstance(options[-1], Tensor):
@@ -53,9 +57,6 @@ def _run_packed(
     steps, *finals = getattr(torch, kind)(data, sizes, states, *options)
     total = x.shape[1 if batch_first else 0]
     return [torch._pad_packed_sequence(steps, sizes, bool(batch_first), 0.0, total)[0], *finals]
-
-
-_OPERATORS = {kind: _define(kind) for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 
 
 def _gates(
@@ -117,8 +118,8 @@ class kept_whole(TorchFunctionMode):
             return self.packing.pad(*args)
         if kind in _CELLS and not kwargs:
             return _CELLS[kind](*args)
-        if kind not in _OPERATORS or kwargs or len(args) != 9 or not isinstance(args[2], (list, tuple)):
+        if kind not in _KINDS or kwargs or len(args) != 9 or not isinstance(args[2], (list, tuple)):
             return func(*args, **(kwargs or {}))
         x, hx, params, *rest = args
         states = list(hx) if kind == "lstm" else [hx]
-        return tuple(_OPERATORS[kind](x, states, list(params), *rest, self.packing.lengths))
+        return tuple(_operator(kind)(x, states, list(params), *rest, self.packing.lengths))
