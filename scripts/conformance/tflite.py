@@ -59,7 +59,7 @@ def judged(path: Path, inputs: Sequence[Any] | None) -> tuple[str, str]:
         verdict = onnxport.convert(path, inputs=tuple(inputs) if inputs else None).report.verdict
     except UnsupportedOperator as error:
         reasons = [f"{item.op}: {item.reason}" if item.reason else item.op for item in error.operators]
-        return "refused", "; ".join(reasons) or first_line(error)
+        return "refused", ("; ".join(reasons) or first_line(error)).replace(str(path), path.name)
     except ValidationError as error:
         unable = [item.error for item in error.report.sets if item.error]
         return ("defect", unable[0]) if unable else ("wrong", str(error)[-300:])
