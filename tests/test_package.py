@@ -69,6 +69,14 @@ def imported(path, type_checking=False):
 
 
 @pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_no_attribute_reaches_another_converter(path):
+    """``torch.onnx`` needs no import of its own: ``import torch`` gives it."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
+    reached = [ast.unparse(node) for node in nodes]
+    assert not [name for name in reached if name == "torch.onnx" or name.startswith("torch.onnx.")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
 def test_imports_follow_the_house_rules(path):
     place = path.relative_to(PACKAGE)
     names = " ".join(place.with_suffix("").parts)

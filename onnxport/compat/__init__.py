@@ -1,8 +1,8 @@
 """The functions of other converters, under their own signatures, on `onnxport.convert`: a program changes its import alone.
 
 ``from onnxport.compat import tf2onnx`` stands for ``import tf2onnx``, likewise ``skl2onnx`` and ``onnx2torch``;
-``torch_onnx.export`` for ``torch.onnx.export``. The functions stand here by name too. Every argument is honoured or refused by
-name; what is converted is proved as always.
+``torch_onnx`` for PyTorch's ``torch.onnx``. Nothing of those packages is imported or called. The functions stand here by name
+too. Every argument is honoured or refused by name; what is converted is proved as always.
 """
 
 from typing import TYPE_CHECKING

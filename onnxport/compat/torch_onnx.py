@@ -1,4 +1,4 @@
-"""``torch.onnx.export``, on `onnxport.convert`."""
+"""The signature of PyTorch's own exporter, on `onnxport.convert`; nothing of that exporter is imported or called."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onnxport.converters.convert import convert
 from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
 
+_STANDS_FOR = "torch.onnx.export"  # what errors call it, as the user's program does
 _ANY = (True, False, None)
 # By argument: the values that change nothing here, and what to do for another.
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
@@ -80,19 +81,21 @@ def export(
     export_modules_as_functions: Any = False,
     autograd_inlining: bool | None = True,
 ) -> Program:
-    """``torch.onnx.export``, proved: dimensions are fixed but for those that `dynamic_axes` or `dynamic_shapes` name.
+    """What a call of PyTorch's exporter asks for, by `onnxport.convert` and proved.
+
+    Dimensions are fixed but for those that `dynamic_axes` or `dynamic_shapes` name.
 
     Raises:
         InvalidInputError: an argument asks for what is not done here, or inputs do not fit.
         OnnxportError: see `onnxport.convert`.
     """
     given = {name: value for name, value in locals().items() if name in _NEUTRAL}
-    refuse_others("torch.onnx.export", given, _NEUTRAL)
+    refuse_others(_STANDS_FOR, given, _NEUTRAL)
     if _is_training(training):
-        raise InvalidInputError("torch.onnx.export: training=TRAINING is not taken: a model is converted as it infers")
+        raise _refused("training=TRAINING is not taken: a model is converted as it infers")
     positional, named = _arguments(args, kwargs)
     if dynamic_axes is not None and dynamic_shapes is not None:
-        raise InvalidInputError("torch.onnx.export: dynamic_axes= and dynamic_shapes= exclude each other")
+        raise _refused("dynamic_axes= and dynamic_shapes= exclude each other")
     if dynamic_axes is not None:
         dynamic_shapes = _shapes(dynamic_axes, input_names, positional, named)
     elif dynamic_shapes is None and not named:
@@ -115,6 +118,10 @@ def export(
     return program
 
 
+def _refused(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{_STANDS_FOR}: {reason}")
+
+
 def _arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword inputs: a lone one need not stand in a tuple, a dictionary at the end of it holds keywords."""
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
@@ -129,14 +136,12 @@ def _shapes(
 ) -> Any:
     """`dynamic_axes` of inputs, in their order; those of outputs follow from these."""
     if named:
-        raise InvalidInputError("torch.onnx.export: dynamic_axes= beside keyword inputs: name them in dynamic_shapes=")
+        raise _refused("dynamic_axes= beside keyword inputs: name them in dynamic_shapes=")
     if input_names is None:
-        raise InvalidInputError(
-            "torch.onnx.export: dynamic_axes= goes by input_names=: give them, or dynamic_shapes= by the parameters' names"
-        )
+        raise _refused("dynamic_axes= goes by input_names=: give them, or dynamic_shapes= by the parameters' names")
     if len(input_names) != len(positional):
-        raise InvalidInputError(
-            f"torch.onnx.export: dynamic_axes= goes by input_names=, of which there are {len(input_names)} for {len(positional)} "
+        raise _refused(
+            f"dynamic_axes= goes by input_names=, of which there are {len(input_names)} for {len(positional)} "
             "inputs: write dynamic_shapes= in the structure of the inputs"
         )
     chosen = [axes.get(name) for name in input_names]

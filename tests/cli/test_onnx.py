@@ -191,7 +191,7 @@ def test_ops_lists_the_maps(run, framework, package):
 @pytest.mark.parametrize("name", ["net.joblib", "net.pkl"])
 def test_to_an_estimator(run, saved, tmp_path, name):
     pytest.importorskip("sklearn")
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib", reason="joblib comes with scikit-learn, an extra")
     done = run("onnx2sklearn", "net.onnx", "-o", name)
     assert done.code == 0, done
     estimator = joblib.load(tmp_path / name)

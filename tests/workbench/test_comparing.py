@@ -90,7 +90,7 @@ def net(): return Net().eval(), (torch.arange(12.0).reshape(3, 4),)
 
 @pytest.mark.pytorch
 def test_the_line_of_the_users_code(run, module, tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     name = module(NETS)
     assert run("convert", f"{name}:net", "-o", "net.onnx", "--no-validate").code == 0
 

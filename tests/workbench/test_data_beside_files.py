@@ -29,7 +29,7 @@ def tensor(path):
 
 @pytest.mark.pytorch
 def test_what_the_source_gives_travels_with_the_file(run, module, tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     name = module(NETS)
     assert run("convert", f"{name}:net", "-o", "net.onnx", "--test-data").code == 0
     net = __import__(name).net()[0]

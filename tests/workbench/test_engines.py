@@ -70,7 +70,7 @@ def net(): return Net().eval(), (torch.randn(2, 3, 3),)
 
 @pytest.mark.pytorch
 def test_the_line_of_the_users_code(run, module, tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     name = module(NETS)
     assert run("convert", f"{name}:net", "-o", "net.onnx", "--no-validate").code == 0
     done = run("check", "net.onnx", "--for", "litert,web")
