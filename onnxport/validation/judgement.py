@@ -45,7 +45,7 @@ from onnxport.validation.ties import of_equal_elements
 _SMALL = {"float64": 2.0**-26, "float32": 2.0**-11.5, "float16": 2.0**-5}
 # Runs of a random source, and how many standard errors their sums may lie apart: beyond 7 once in 10^11 by chance.
 _RUNS, _DEVIATIONS = 64, 7.0
-_TRIES = 4  # further runs of a source whose shape is another than the converted model's
+_TRIES = 8  # further runs of both sides where their shapes differ
 
 
 def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> list[OutputReport]:
@@ -165,19 +165,27 @@ class Trial:
         return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
 
     def _is_of_random_shape(self, pair: Pair, report: OutputReport) -> bool:
-        """Whether a shape differs that the source itself does not give twice."""
-        if report.verdict != "fail" or report.figures is not None:
+        """Whether a shape differs that the source does not give twice, or that the converted model gives at another time."""
+        if report.verdict != "fail" or not (
+            isinstance(pair.expected, np.ndarray) and isinstance(pair.result, np.ndarray)
+        ):
             return False
-        return any(self._has_other_shape(pair) for _ in range(_TRIES))
+        usual = pair.expected.shape
+        if pair.result.shape == usual:
+            return False
+        return any(self._shape_again(pair) != usual or self._converted_shape(pair) == usual for _ in range(_TRIES))
 
-    def _has_other_shape(self, pair: Pair) -> bool:
-        """Whether the source gives another shape on the same inputs."""
+    def _shape_again(self, pair: Pair) -> tuple[int, ...]:
+        """The shape that the source gives on the same inputs once more; the one seen where it can't run."""
         try:
             value = self.parties.source.run(self.own)[pair.index][1]
         except Exception:  # the source is the user's: any error at all
-            return False
-        again = _comparable(self.parties, replace(pair, expected=value), self.same_dtype)
-        return isinstance(pair.expected, np.ndarray) and np.shape(again) != pair.expected.shape
+            return np.shape(pair.expected)
+        return np.shape(_comparable(self.parties, replace(pair, expected=value), self.same_dtype))
+
+    def _converted_shape(self, pair: Pair) -> tuple[int, ...]:
+        """The shape that the converted model gives on the same inputs once more."""
+        return np.shape(self.parties.converted.run(self.item.leaves)[pair.converted_index][1])
 
     def _is_random(self, pair: Pair, report: OutputReport) -> bool:
         """Whether the source draws an output anew each time, so that agreement and difference are chance alike."""

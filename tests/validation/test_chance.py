@@ -61,6 +61,20 @@ def test_a_shape_that_is_drawn_is_unproved():
 
 
 @pytest.mark.pytorch
+@pytest.mark.parametrize(("every", "verdict"), [(2, "unproved"), (1, "failed")])
+def test_a_shape_that_the_converted_model_gives_at_another_time_is_unproved(every, verdict):
+    """As with a probability near 1: the source draws the usual number each time, the converted model another at first."""
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    runs = itertools.count()
+
+    class Longer(torch.nn.Module):
+        def forward(self, x):
+            return x if next(runs) % every else torch.cat((x, x))
+
+    assert onnxport.validate(model("y = Identity(x)"), Longer()).verdict == verdict
+
+
+@pytest.mark.pytorch
 def test_a_mask_drawn_in_pytorch_is_proved():
     torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
