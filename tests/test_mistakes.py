@@ -43,7 +43,21 @@ class Net(torch.nn.Module):
             return image
         if self.kind == "reshape":
             return image.reshape(3, 4) + 1
+        if self.kind == "sizes" and image.nonzero().shape[0] > 5:
+            return image
+        if self.kind == "generator":
+            return (row for row in image)
+        while self.kind == "loop" and image.sum() < 100:
+            image = image * 2
+        if self.kind == "faceless":
+            return faceless(image)
         return None if self.kind == "nothing" else self.fc(image)
+
+
+@torch.library.custom_op("mistakes::faceless", mutates_args=())
+def faceless(x: torch.Tensor) -> torch.Tensor:
+    """An operator whose result's shape torch does not know."""
+    return x * 2
 
 
 LINE = "test_mistakes.py:"
@@ -84,6 +98,18 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
             {"inputs": (torch.ones(3, 4), torch.ones(3, 4)), "dynamic_shapes": ({0: "n"}, {0: "m"})},
             ["'n' and 'm'", "one name"],
         ),
+        (
+            Net("reshape"),
+            {"inputs": (X,), "dynamic_shapes": {"image": {0: torch.export.Dim("rows", min=2, max=9)}}},
+            ["dimension 'rows' to be 3", "leave the dimension out"],
+        ),
+        (
+            Net("sizes"),
+            {"inputs": (X,), "strategy": "trace"},
+            [LINE, "shape[0] > 5", "value of a tensor", 'frozen by strategy="trace" is not enough', "torch.where"],
+        ),
+        (Net("generator"), {"inputs": (X,)}, ["Net gives a generator", "Return tensors, in tuples"]),
+        (Net("faceless"), {"inputs": (X,)}, [LINE, "return faceless(image)", "@operator.register_fake"]),
         (Net(), {"inputs": (X,), "dynamic_shapes": {"img": {0: "n"}}}, ["no input 'img'", "image"]),
     ],
 )
@@ -95,6 +121,14 @@ def test_a_mistake_with_pytorch_is_named_in_three_lines(model, options, words):
     text = str(caught.value)
     assert [word for word in words if word not in text] == []
     assert len(text.splitlines()) <= 3
+
+
+@pytest.mark.pytorch
+def test_nothing_is_logged_of_a_trace_that_fails_within_a_proof(capfd):
+    """torch logs such a trace, and prints its graph: the search for the place that differs traces the model again."""
+    with pytest.raises(OnnxportError, match="differs from its source"):
+        onnxport.convert(Net("loop").eval(), inputs=(X,), strategy="trace")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.pytorch

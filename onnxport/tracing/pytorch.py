@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.frameworks.pytorch_log import quiet
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
 from onnxport.tracing.pytorch_answers import frozen_notes, replayed
@@ -30,7 +31,7 @@ from onnxport.tracing.pytorch_hooks import hooked, modes_for
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
-from onnxport.tracing.pytorch_reasons import quiet, reason
+from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_transforms import (
     check_plain,
@@ -39,7 +40,6 @@ from onnxport.tracing.pytorch_transforms import (
     without_transforms,
 )
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
-from onnxport.tracing.streams import kept_back
 from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.pytorch_archive import check_archive
 
@@ -202,7 +202,7 @@ def _first(
     frozen = _first_frozen(attempts, example, freezing) if freezing else None
     if frozen is not None:
         return frozen
-    raise TracingError(reason(model, first)) from first
+    raise TracingError(reason(model, first, frozen=bool(freezing))) from first
 
 
 def _first_frozen(
@@ -248,7 +248,6 @@ def _export(
         levels_kept(),
         unchecked(),
         _no_fastpath(),
-        quiet(),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
@@ -270,7 +269,7 @@ def _export(
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
-        if str(item.message).startswith(_SIDE_EFFECTS):
+        if str(item.message).startswith(_NEEDLESS):
             continue
         if assigned is None:
             warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
@@ -287,8 +286,7 @@ def _program(
     modes: Sequence[TorchFunctionMode],
     hits: hits_of_all | None = None,
 ) -> ExportedProgram:
-    # torch prints the whole graph of a failed attempt.
-    with kept_back("stdout"), kept_back("stderr"), ExitStack() as stack:
+    with quiet(), ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None
@@ -301,7 +299,8 @@ def _program(
         return program
 
 
-_SIDE_EFFECTS = "While compiling, we found certain side effects"  # Dynamo, of buffers that it writes to
+# Dynamo, of buffers that it writes to; export, of a part that the user compiles
+_NEEDLESS = ("While compiling, we found certain side effects", "torch.compile is ignored when called inside torch.export")
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 

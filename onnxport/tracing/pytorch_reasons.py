@@ -1,16 +1,12 @@
-"""The error of a trace that fails: the user's line, the reason, the way out; and nothing that torch logs meanwhile."""
+"""The error of a trace that fails: the user's line, the reason, the way out."""
 
 from __future__ import annotations
 
 import itertools
 import linecache
-import logging
 import os
 import re
-import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -31,12 +27,20 @@ _ON_PACKED = (
 )
 # In torch's text: a dimension that was to vary and the size that the trace fixes; how a message that says nothing more ends.
 _FIXED = re.compile(r"You marked L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)")
+_FIXED_NAME = re.compile(r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)")
+_NO_TENSORS = re.compile(r"Found <class '(?:builtins\.)?([\w.]+)'> in output, which is not a known type")
 _CLOSING = "The error above occurred when calling"
+_ON_FROZEN = (
+    'A value frozen by strategy="trace" is not enough there: write it with torch.where or torch.cond, or leave it to the code '
+    "around the model."
+)
+_ON_FAKES = "Register what shape and type it gives, with torch.library.register_fake or @operator.register_fake."
+_ON_RESULTS = "Return tensors, in tuples, lists, dicts or dataclasses where they are several."
 _OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic dimensions."
 
 
-def reason(model: object, error: Exception | None) -> str:
-    """Three lines: where in the user's code, why, and what to do."""
+def reason(model: object, error: Exception | None, *, frozen: bool = False) -> str:
+    """Three lines: where in the user's code, why, and what to do; `frozen` where values were frozen already."""
     name = getattr(model, "__name__", None) or type(model).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(itertools.takewhile(lambda line: not line.startswith(_CLOSING), lines[:2]))[:600] or "no message"
@@ -45,13 +49,18 @@ def reason(model: object, error: Exception | None) -> str:
     if packed:
         return f"torch.export can't read the packed weights of {name}'s quantised modules ({packed}).\n{_ON_PACKED}"
     why = f"torch.export can't trace {name}: {type(error).__name__}: {text}"
-    sizes = _FIXED.findall(str(error))
+    sizes, names, kind = _FIXED.findall(str(error)), _FIXED_NAME.findall(str(error)), _NO_TENSORS.search(str(error))
     if sizes:
         needs = (f"dimension {axis} of {_path(root, rest)!r} to be {size}" for root, rest, axis, size in sizes)
         why = f"{name} does not trace with the dynamic sizes: it needs {' and '.join(dict.fromkeys(needs))}."
+    elif names:
+        needs = (f"dimension {dim!r} to be {size}" for dim, size in names)
+        why = f"{name} does not trace with the dynamic sizes: it needs {' and '.join(dict.fromkeys(needs))}."
+    elif kind:
+        why = f"{name} gives a {kind[1]}, which is no tensor."
     elif error is not None and failed_on_values(error):
         why = f"torch.export can't trace {name}: it asks for the value of a tensor ({type(error).__name__})."
-    return "\n".join([*([place] if place else []), why, _way_out(error)])
+    return "\n".join([*([place] if place else []), why, _way_out(error, frozen)])
 
 
 def _path(root: str, rest: str) -> str:
@@ -63,9 +72,13 @@ def _path(root: str, rest: str) -> str:
     return ".".join([root, *re.findall(r"\w+", rest)])
 
 
-def _way_out(error: Exception | None) -> str:
+def _way_out(error: Exception | None, frozen: bool) -> str:
     if error is not None and failed_on_values(error):
-        return _ON_VALUES
+        return _ON_FROZEN if frozen else _ON_VALUES
+    if "no fake impl registered" in str(error):
+        return _ON_FAKES
+    if _NO_TENSORS.search(str(error)):
+        return _ON_RESULTS
     return _ON_SIZES if "Constraints violated" in str(error) else _OTHERWISE
 
 
@@ -87,22 +100,3 @@ def _quantised(model: object) -> str:
         if type(item).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
             return f"{path}: {type(item).__module__}.{type(item).__qualname__}"
     return ""
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps torch from logging what a failed attempt raises anyway; what other threads log passes."""
-    thread = threading.get_ident()
-
-    def others(record: logging.LogRecord) -> bool:
-        return record.thread != thread
-
-    loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "torch"]
-    handlers = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
-    for handler in handlers:
-        handler.addFilter(others)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            handler.removeFilter(others)

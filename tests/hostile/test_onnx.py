@@ -107,7 +107,6 @@ TENSORS = [
     (TensorProto(name="w", data_type=1, dims=[4], raw_data=b"0" * 15), "15 bytes of data for 4 elements"),
     (TensorProto(name="w", data_type=99, dims=[1]), "element type 99"),
     (TensorProto(name="w", data_type=1, dims=[2], int32_data=[1, 2]), "2 in int32_data for 2 elements"),
-    (TensorProto(name="w", data_type=8, dims=[1], string_data=[b"\xff"]), "not UTF-8"),
 ]
 
 

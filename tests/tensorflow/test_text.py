@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from onnx import TensorProto, helper
 
 import onnxport
-from onnxport.errors import UnsupportedOperator
+from onnxport.errors import InvalidModelError, UnsupportedOperator
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,6 +19,19 @@ def test_what_reads_characters_is_refused_for_the_reference_evaluator_and_noted_
     report = onnxport.convert(tf.strings.length, inputs=(WORDS,)).report
     assert report.verdict == "passed"
     assert any("Tokenizer of com.microsoft" in note for note in report.notes)
+
+
+def test_a_file_that_builds_characters_of_bytes_is_read_again(run, tmp_path):
+    """Its tables hold single bytes, which are no text: onnxruntime takes them, an importer refuses them by name."""
+    model = onnxport.convert(tf.strings.length, inputs=(WORDS,), output=tmp_path / "m.onnx", validate=False)
+    assert onnxport.validate(tf.strings.length, tmp_path / "m.onnx", inputs=(WORDS,)).passed
+    assert run("diff", "m.onnx", "m.onnx", "--no-numbers").code == 0
+    text = next(item for item in model.proto.graph.initializer if b"\x80" in item.string_data)
+    node = helper.make_node("StringConcat", ["x", text.name], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in "xy"]
+    graph = helper.make_graph([node], "joined", ends[:1], ends[1:], [text])
+    with pytest.raises(InvalidModelError, match=r"the string b'.x80' is not UTF-8"):
+        onnxport.convert(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), to="tensorflow")
 
 
 def test_every_character_of_unicode_is_read_and_written():

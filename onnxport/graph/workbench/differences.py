@@ -88,8 +88,12 @@ def _weights(first: ir.Model, second: ir.Model) -> Iterator[Difference]:
                 yield Difference("weight", name, _kind(one), _kind(other))
         elif _kind(one) != _kind(other):
             yield Difference("weight", name, _kind(one), _kind(other))
-        elif one.tobytes() != other.tobytes():
+        elif _content(one) != _content(other):
             yield Difference("weight", name, _kind(one), f"other values{_distance(one.numpy(), other.numpy())}")
+
+
+def _content(tensor: ir.TensorProtocol) -> object:
+    return tensor.numpy().tolist() if tensor.dtype == ir.DataType.STRING else tensor.tobytes()
 
 
 def _kind(tensor: ir.TensorProtocol | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from onnxport.errors import InvalidModelError
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor, object_array
 
 # A tensor of the framework, a value known at import, a sequence, nothing.
@@ -30,11 +31,19 @@ class Weight:
 
 
 def tensor_value(tensor: ir.TensorProtocol) -> HostValue:
-    """The content of an ONNX tensor; strings as Python strings."""
+    """The content of an ONNX tensor; strings as Python strings.
+
+    Raises:
+        InvalidModelError: a string is of bytes that are no text. Runtimes take them, and a file may hold them.
+    """
     if tensor.dtype != ir.DataType.STRING:
         return HostValue(tensor.numpy(), tensor.dtype)
     array = tensor.numpy()
-    texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1)]
+    try:
+        texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1)]
+    except UnicodeDecodeError as error:
+        bytes_ = error.object[:40]
+        raise InvalidModelError(f"constant {tensor.name!r}: the string {bytes_!r} is not UTF-8") from None
     return HostValue(object_array(texts, array.shape), ir.DataType.STRING)
 
 

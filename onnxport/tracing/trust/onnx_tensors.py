@@ -84,8 +84,6 @@ def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None) -> 
     if any(other != name for other in given) or len(getattr(tensor, name)) != expected:
         lengths = ", ".join(f"{len(getattr(tensor, other))} in {other}" for other in given) or "no data"
         raise InvalidModelError(f"{place}: {lengths} for {count} elements of {dtype.name}")
-    if dtype == ir.DataType.STRING:
-        check_text(tensor.string_data, place)
 
 
 def check_text(items: list[bytes] | tuple[bytes, ...], place: str) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnxport.frameworks.pytorch_log import quiet
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
@@ -127,7 +128,7 @@ class PytorchRunner(Runner):
                 return result
 
         try:
-            with torch.no_grad(), _unchanged(self._call):
+            with torch.no_grad(), _unchanged(self._call), quiet():
                 program = torch.export.export(self._call, args, kwargs, strict=False)
                 module = program.module()
                 Recorder(module).run(*pytree.tree_leaves((args, kwargs)))
