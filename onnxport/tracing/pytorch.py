@@ -300,7 +300,10 @@ def _program(
 
 
 # Dynamo, of buffers that it writes to; export, of a part that the user compiles
-_NEEDLESS = ("While compiling, we found certain side effects", "torch.compile is ignored when called inside torch.export")
+_NEEDLESS = (
+    "While compiling, we found certain side effects",
+    "torch.compile is ignored when called inside torch.export",
+)
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 
