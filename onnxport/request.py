@@ -12,6 +12,7 @@ from onnxport.graph.runtimes import NEWEST_OPSET, RUNTIMES, Runtime
 
 DEFAULT_OPSET = 21
 OPSETS = range(13, 29)
+ML_OPSETS = range(1, 6)
 BITS = {"int8": 8, "int4": 4}  # types of the weights alone
 DTYPES = ("float32", "float16", "bfloat16", *BITS)
 BLOCK_SIZES = (16, 32, 64, 128, 256)
@@ -26,7 +27,8 @@ class Request:
     """The arguments of `onnxport.convert` that concern the export.
 
     Attributes: as the arguments of `onnxport.convert`, but that `inputs` is one example, `examples` holds further ones (the
-    dimensions in which they differ from `inputs` vary, and no others), and `target_opset` is None where the user leaves it to us.
+    dimensions in which they differ from `inputs` vary, and no others), and `target_opset` is None where the user leaves it to us;
+    of a mapping `target_opset` keeps the version of ai.onnx, and `domains` the others.
 
     Raises:
         InvalidInputError: an option has a value that it can't have for any model.
@@ -37,6 +39,7 @@ class Request:
     kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Any = None
     target_opset: int | None = None
+    domains: Mapping[str, int] = field(default_factory=dict)  # versions of others than ai.onnx
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
     cut_inputs: Sequence[str] | None = None
@@ -55,12 +58,11 @@ class Request:
     states: States | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.target_opset, Mapping):
+            own, domains = _versions(self.target_opset)
+            object.__setattr__(self, "target_opset", own)
+            object.__setattr__(self, "domains", domains)
         opset = self.target_opset
-        if isinstance(opset, Mapping):
-            raise InvalidInputError(
-                f"target_opset={opset!r}: one number, the version of ai.onnx, and ai.onnx.ml goes with it; write "
-                f"target_opset={opset.get('', 17)!r}"
-            )
         if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS):
             raise InvalidInputError(
                 f"target_opset={opset!r}: a version of ai.onnx from {OPSETS.start} to {OPSETS.stop - 1}"
@@ -116,9 +118,26 @@ class Request:
         return DEFAULT_OPSET if self.target_opset is None else self.target_opset
 
     @property
+    def ml_opset(self) -> int | None:
+        """The version of ai.onnx.ml to write; None for the one that goes with `opset`."""
+        return self.domains.get("ai.onnx.ml")
+
+    @property
     def runs_in(self) -> Runtime:
         """What runs the result: onnxruntime loads no opset above `NEWEST_OPSET`."""
         return "reference" if self.opset > NEWEST_OPSET else self.runtime
+
+
+def _versions(given: Mapping[str, int]) -> tuple[int | None, dict[str, int]]:
+    """The version of ai.onnx, None where it is left to us, and those of other domains."""
+    others = {domain: version for domain, version in given.items() if domain not in ("", "ai.onnx")}
+    for domain, version in others.items():
+        most = ML_OPSETS[-1] if domain == "ai.onnx.ml" else None
+        whole = isinstance(version, int) and not isinstance(version, bool) and version > 0
+        if not isinstance(domain, str) or not whole or (most is not None and version > most):
+            known = f" from 1 to {most}" if most else ", 1 or more"
+            raise InvalidInputError(f"target_opset={dict(given)!r}: {domain!r} has versions{known}, not {version!r}")
+    return given.get("", given.get("ai.onnx")), others
 
 
 def _check_names(option: str, names: Sequence[str] | None) -> None:

@@ -22,7 +22,8 @@ X = np.ones((3, 4), np.float32)
         (({"input": X},), {}, ["by position", "dict", "inputs=(x,)"]),
         ((), {"inputs": (X.astype(np.float64),)}, ["'input' is float64[3, 4]", "weights are float32", "same dtype"]),
         ((), {"inputs": (X.astype(np.int64),)}, ["'input' is int64[3, 4]", "weights are float32", "same dtype"]),
-        ((), {"inputs": (X,), "target_opset": {"": 17, "ai.onnx.ml": 3}}, ["'ai.onnx.ml': 3", "target_opset=17"]),
+        ((), {"inputs": (X,), "target_opset": {"": 17, "ai.onnx.ml": 9}}, ["'ai.onnx.ml'", "from 1 to 5, not 9"]),
+        ((), {"inputs": (X,), "target_opset": {"": 17, "com.acme": 2}}, ["'com.acme' at 2", "no operator of it"]),
     ],
 )
 def test_a_mistake_is_named_with_the_way_out(args, kwargs, words):

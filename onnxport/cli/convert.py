@@ -57,6 +57,9 @@ class Order(ProofOptions):
         Words, Option(help="Classes of PyTorch modules whose calls stay functions, or auto for blocks that repeat.")
     ] = None
     opset: shared.Opset = None
+    extra_opset: Annotated[
+        Words, Option(help="Version of another domain: ai.onnx.ml:3, or that of operators of your own. Repeatable.")
+    ] = None
     input_names: Annotated[Words, Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[Words, Option(help="Names of the graph's outputs, in order.")] = None
     dynamic: Annotated[
@@ -235,6 +238,9 @@ def _arguments(order: Order) -> dict[str, Any]:
     """The arguments of `onnxport.convert` that the user set: the fields that are not as they are by default."""
     values = ((item, getattr(order, item.name)) for item in fields(order) if item.name not in _OWN)
     given = {item.name: value for item, value in values if value != item.default}
+    if order.extra_opset:
+        own = {} if order.opset is None else {"": order.opset}
+        given["opset"] = {**own, **shared.opsets(given.pop("extra_opset"))}
     return {ARGUMENTS.get(name, name): _READ.get(name, lambda as_is: as_is)(value) for name, value in given.items()}
 
 

@@ -15,6 +15,7 @@ _HERE = {
     "--rename-inputs": "--input-names",
     "--rename-outputs": "--output-names",
     "--outputs": "--output-names",
+    "--extra-opset": "--extra-opset",
     "--debug": "--verbose",
     "--fp16": "--dtype=float16",
 }
@@ -28,7 +29,6 @@ _INSTEAD = {
     "--tfjs": "convert the SavedModel that it comes from",
     "--target": "say what the graph is for with --runtime",
     "--custom-ops": "register the operator with onnxport.register_to_onnx",
-    "--extra-opset": "register the operator with onnxport.register_to_onnx",
     "--load-op-libraries": "let package.module:factory load the library and return the model",
     "--shape-override": "give sizes by --dynamic x:0=4, or in the example inputs",
     "--inputs-as-nchw": "inputs keep their layout: transpose them before the model, or in package.module:factory",

@@ -130,7 +130,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 # The parameters of commands whose names are not those of the arguments of `onnxport.convert`.
-ARGUMENTS = {"opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
+ARGUMENTS = {"opset": "target_opset", "extra_opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
 
 
 def shown(parameter: str, source: Framework | None, target: Framework | None) -> bool:
@@ -173,6 +173,24 @@ def _flag(argument: str) -> str:
     """How an argument of `onnxport.convert` reads on the command line."""
     parameter = next((name for name, known in ARGUMENTS.items() if known == argument), argument)
     return f"--{parameter.replace('_', '-')}"
+
+
+def opsets(given: Iterable[str]) -> dict[str, int]:
+    """Versions by domain, from ``ai.onnx.ml:3``; several may stand behind each other with commas.
+
+    >>> opsets(["ai.onnx.ml:3,com.acme:2"])
+    {'ai.onnx.ml': 3, 'com.acme': 2}
+
+    Raises:
+        InvalidInputError: one can't be understood.
+    """
+    versions: dict[str, int] = {}
+    for text in ",".join(given).split(","):
+        domain, _, version = text.strip().rpartition(":")
+        if not domain or not version.isdecimal():
+            raise InvalidInputError(f"opset {text!r}: written as DOMAIN:VERSION, such as ai.onnx.ml:3")
+        versions[domain] = int(version)
+    return versions
 
 
 def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str | int]] | None:

@@ -144,7 +144,6 @@ def _converted(
     final_types: Sequence[tuple[str, Any]] | None,
     names: tuple[str, str],
 ) -> onnx.ModelProto:
-    opset = _opset(target_opset)
     own = _options(model, options or {})
     classifies = hasattr(model, "predict_proba")
     if classifies and not {"zipmap", "raw_scores"} & set(own):
@@ -159,26 +158,10 @@ def _converted(
         inputs=rows,
         input_names=input_names,
         output_names=output_names,
-        target_opset=opset,
+        target_opset=target_opset,
         options=own or None,
     )
     return result.proto
-
-
-def _opset(target: int | Mapping[str, int] | None) -> int | None:
-    """The version of ai.onnx; that of ai.onnx.ml follows from it.
-
-    Raises:
-        InvalidInputError: versions of other domains are asked for.
-    """
-    if not isinstance(target, Mapping):
-        return target
-    others = {domain: version for domain, version in target.items() if domain not in ("", "ai.onnx", "ai.onnx.ml")}
-    if others:
-        raise InvalidInputError(
-            f"skl2onnx: target_opset={dict(target)!r}: only versions of ai.onnx and ai.onnx.ml are chosen"
-        )
-    return target.get("", target.get("ai.onnx"))
 
 
 def _options(model: Any, options: Mapping[Any, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxport import frameworks
+from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
@@ -47,7 +48,7 @@ def convert(
     inputs: object = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
-    target_opset: int | None = None,
+    target_opset: int | Mapping[str, int] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     cut_inputs: Sequence[str] | None = None,
@@ -86,7 +87,8 @@ def convert(
             ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it. Of an ONNX model the
             dimensions to name (``"batch"``) or to fix (``4``); the others stay as they are.
         target_opset: version of ai.onnx, 13 to 28; by default 21, which deployed runtimes load. On the way to another
-            framework that of the graph in between. An ONNX model keeps its own by default.
+            framework that of the graph in between. An ONNX model keeps its own by default. ``{"": 17, "ai.onnx.ml": 3}`` also
+            has those of other domains, which else follow from it.
         input_names: names of the graph's inputs, in order; by default those of the callable's parameters.
         output_names: names of the graph's outputs, in order; by default their paths in the output's structure.
         cut_inputs: names of values of an ONNX graph that become its inputs; what comes before them is left out.
@@ -217,7 +219,9 @@ def convert(
 def _exported(live: object, source: Framework, request: Request) -> OnnxModel:
     if source.export is None:
         raise UnsupportedOperator(f"models of {source.title} are not converted to ONNX")
-    return source.export(live, request)
+    hub: OnnxModel = source.export(live, request)
+    declare(hub, request.domains)
+    return hub
 
 
 def _rebuilt(hub: OnnxModel, target: Framework) -> Any:

@@ -66,8 +66,9 @@ feeds, expected, names = {"X": X}, [model.predict(X), model.decision_function(X)
 from sklearn.ensemble import GradientBoostingRegressor
 X, y = make_regression(80, 3, random_state=0)
 model = GradientBoostingRegressor(n_estimators=8, random_state=0).fit(X, y)
-onx = skl2onnx.to_onnx(model, X[:1].astype(np.float32), target_opset={"": 15, "ai.onnx.ml": 2})
+onx = skl2onnx.to_onnx(model, X[:1].astype(np.float32), target_opset={"": 15, "ai.onnx.ml": 1})
 X = X.astype(np.float32)
+assert {item.domain: item.version for item in onx.opset_import} == {"": 15, "ai.onnx.ml": 1}
 feeds, expected, names = {"X": X}, [model.predict(X)], ["variable"]
 """,
     "a pipeline": START
@@ -150,7 +151,7 @@ def refused():
     return {
         "black_op={'Scaler'} is not taken": lambda: skl2onnx.to_onnx(model, x, black_op={"Scaler"}),
         "initial_types= is missing": lambda: skl2onnx.convert_sklearn(model),
-        "only versions of ai.onnx": lambda: skl2onnx.to_onnx(model, x, target_opset={"": 15, "com.mine": 1}),
+        "'com.mine' at 1: the model has no operator of it": lambda: skl2onnx.to_onnx(model, x, target_opset={"": 15, "com.mine": 1}),
         "is no step of LogisticRegression": lambda: skl2onnx.to_onnx(model, x, options={id(other): {"zipmap": False}}),
         "option 'nocl' is not taken": lambda: skl2onnx.to_onnx(model, x, options={"nocl": True}),
         "'a' is object; it can be": lambda: skl2onnx.convert_sklearn(model, initial_types=[("a", object())]),

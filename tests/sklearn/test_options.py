@@ -10,6 +10,7 @@ pytestmark = pytest.mark.sklearn
 from sklearn.compose import ColumnTransformer  # noqa: E402
 from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.decomposition import PCA, KernelPCA  # noqa: E402
+from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.gaussian_process import GaussianProcessClassifier  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 from sklearn.pipeline import Pipeline  # noqa: E402
@@ -54,6 +55,20 @@ def test_no_label_and_raw_scores(model):
     found = converted(model, {"label": False, "raw_scores": True})
     assert found.output_names == ["scores"]
     np.testing.assert_allclose(found(X), model.decision_function(X), rtol=1e-9)
+
+
+def test_options_by_the_class_of_a_step(model):
+    options = {LogisticRegression: {"label": False}, StandardScaler: {"output": True}, "PCA": {"output": True}}
+    assert converted(model, options).output_names == ["probabilities", "prep.num", "pca"]
+
+
+def test_versions_of_both_domains(model):
+    forest = RandomForestClassifier(3, random_state=0).fit(X, Y)
+    found = onnxport.convert(forest, inputs=X.astype(np.float32), target_opset={"": 21, "ai.onnx.ml": 3})
+    assert found.report.passed
+    assert {item.domain: item.version for item in found.proto.opset_import} == {"": 21, "ai.onnx.ml": 3}
+    with pytest.raises(InvalidInputError, match="'ai.onnx.ml' at 2: the model has it at 3"):
+        onnxport.convert(found, target_opset={"ai.onnx.ml": 2})
 
 
 def test_the_last_steps_options_are_the_models(model):
@@ -114,7 +129,8 @@ def test_names_that_can_not_all_be_given_are_refused(model, names, said):
         ({"zipmap": "rows"}, "'rows'"),
         ({"scaler": {"output": True}}, "'scaler'"),
         ({"pca": {"raw_scores": True}}, "raw_scores"),
-        ({LogisticRegression: {"zipmap": True}}, "LogisticRegression.*is no name.*'zipmap': True"),
+        ({3: {"zipmap": True}}, "3 is no name.*'zipmap': True.*StandardScaler: "),
+        ({Ridge: {"zipmap": True}}, "no step of Pipeline is a Ridge"),
         ({"LogisticRegression": {"zipmap": True}}, "no step 'LogisticRegression'; Pipeline has prep, pca, model"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.converters.domains import declare
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.to_onnx.finish import lowest_ir_version
 from onnxport.errors import InvalidInputError
@@ -43,6 +44,7 @@ def edit(model: OnnxModel, request: Request) -> Edited:
         InvalidInputError: names, values or dimensions do not fit the model.
     """
     changes = (request.cut_inputs, request.cut_outputs, request.dynamic_shapes, request.target_opset)
+    declare(model, request.domains, written=True)
     part = inferred(model.model) if any(item is not None for item in changes) else model.model.clone()
     parts = None
     if request.cut_inputs or request.cut_outputs:

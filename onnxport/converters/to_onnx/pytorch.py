@@ -95,7 +95,7 @@ def _lowered(traced: Traced, request: Request) -> OnnxModel:
 
 def _write(traced: Traced, request: Request) -> OnnxModel:
     stage("lowering")
-    op = OpBuilder(request.opset)
+    op = OpBuilder(request.opset, ml_opset=request.ml_opset)
     lowering = Lowering(op, traced)
     notes = list(traced.notes)
     inputs = chosen_names("input_names", [path for _, path in traced.inputs], request.input_names)

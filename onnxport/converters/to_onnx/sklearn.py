@@ -63,7 +63,7 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     output_names = chosen_names("output_names", [output.name for output in outputs], request.output_names)
     check_outputs_apart(names, request.output_names)
     stage("lowering")
-    op = OpBuilder(request.opset)
+    op = OpBuilder(request.opset, ml_opset=request.ml_opset)
     pairs = zip(names, columns, strict=True)
     values = [op.input(name, column.dtype, ["batch", *column.dims]) for name, column in pairs]
     if hasattr(example, "toarray"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,12 +65,7 @@ def _options(model: BaseEstimator, options: Mapping[str, object]) -> tuple[dict[
     own: dict[str, Any] = {}
     steps: dict[str, str] = {}
     last = model.steps[-1][0] if hasattr(model, "steps") else ""
-    for key, value in options.items():
-        if not isinstance(key, str):
-            raise InvalidInputError(
-                f"options: {key!r} is no name; those of the estimator itself stand as they are, {{'zipmap': True}}, those of a "
-                "step under its name, {'scale': {'output': True}}"
-            )
+    for key, value in _by_path(model, options):
         if not isinstance(value, Mapping):
             own[key] = value
             continue
@@ -88,6 +83,32 @@ def _options(model: BaseEstimator, options: Mapping[str, object]) -> tuple[dict[
             known = "; ".join(f"{name} (one of {', '.join(map(repr, items))})" for name, items in _OF_MODEL.items())
             raise InvalidInputError(f"options: {key}={item!r} is none of {known}, and no step's options")
     return own, steps
+
+
+def _by_path(model: BaseEstimator, options: Mapping[Any, object]) -> Iterator[tuple[str, Any]]:
+    """Options under the names of what they are of; a class stands for each step of it."""
+    for key, value in options.items():
+        if isinstance(key, str):
+            paths = [path for path, step in _steps(model, "") if type(step).__name__ == key and isinstance(value, Mapping)]
+            yield from ((path, value) for path in paths or [key])
+            continue
+        if not isinstance(key, type) or not isinstance(value, Mapping):
+            raise InvalidInputError(
+                f"options: {key!r} is no name; those of the estimator itself stand as they are, {{'zipmap': True}}, those of a "
+                "step under its name, {'scale': {'output': True}}, or its class, {StandardScaler: {'output': True}}"
+            )
+        paths = [path for path, step in _steps(model, "") if isinstance(step, key)]
+        if not paths:
+            raise InvalidInputError(f"options: no step of {type(model).__name__} is a {key.__name__}")
+        yield from ((path, value) for path in paths)
+
+
+def _steps(model: object, path: str) -> Iterator[tuple[str, object]]:
+    """An estimator and its steps, at any depth, by their paths."""
+    yield path, model
+    for attribute in ("steps", "transformer_list", "transformers_"):
+        for part in getattr(model, attribute, ()):
+            yield from _steps(part[1], f"{path}.{part[0]}" if path else part[0])
 
 
 def step_at(model: BaseEstimator, path: str) -> Any:

@@ -93,7 +93,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _lowered(program: Program, request: Request) -> OnnxModel:
     stage("lowering")
-    op = OpBuilder(request.opset)
+    op = OpBuilder(request.opset, ml_opset=request.ml_opset)
     inputs = {port.tensor.name: _graph_input(op, port) for port in program.inputs}
     called = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
