@@ -1,7 +1,8 @@
 """What the commands share: where they write, how they fail, and with which exit code.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 fine, 1 the numbers differ, 2 everything
-that could not be done (unsupported operators, unreadable files, wrong arguments), 3 neither proved nor refuted.
+that could not be done (unsupported operators, unreadable files, wrong arguments), 3 neither proved nor refuted, 4 proved, but
+another engine that was asked for gives other numbers or does not take the file.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ err = Console(stderr=True, highlight=False)
 MISMATCH = 1
 REFUSED = 2
 UNPROVED = 3
+WITNESS = 4
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 AllowPickle = Annotated[
@@ -57,13 +59,17 @@ def settle(reports: Iterable[Report | None], *, allow_unproved: bool) -> None:
     """Ends the command with the exit code of the worst verdict.
 
     Raises:
-        typer.Exit: an output differs or, unless that is allowed, one is unproved.
+        typer.Exit: an output differs or, unless that is allowed, one is unproved; or a witness does not agree.
     """
-    verdicts = {report.verdict for report in reports if report is not None}
+    given = [report for report in reports if report is not None]
+    verdicts = {report.verdict for report in given}
     if "failed" in verdicts:
         raise typer.Exit(MISMATCH)
     if "unproved" in verdicts and not allow_unproved:
         raise typer.Exit(UNPROVED)
+    accepted = {"passed", "unproved"} if allow_unproved else {"passed"}
+    if any(record.verdict not in accepted for report in given for record in report.witnesses):
+        raise typer.Exit(WITNESS)
 
 
 @contextmanager

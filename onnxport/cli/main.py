@@ -78,7 +78,7 @@ for _name, (_source, _target) in ALIASES.items():
 
 
 def main() -> None:
-    """Runs the command line; the exit code is 0 fine, 1 numbers differ, 2 not possible, 3 unproved."""
+    """Runs the command line; the exit code is 0 fine, 1 numbers differ, 2 not possible, 3 unproved, 4 a witness differs."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # the frameworks' own, which say nothing about the conversion

@@ -11,6 +11,7 @@ from onnxport.cli import console
 from onnxport.cli.options import Methods, ProofOptions, SourceArgument, Words, refuse, with_options
 from onnxport.cli.source import resolve
 from onnxport.errors import InvalidInputError
+from onnxport.validation.witnesses.engine import known_engines
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -26,20 +27,30 @@ def validate(
         ),
     ] = None,
     methods: Methods = None,
+    runtimes: Annotated[
+        Words,
+        typer.Option(
+            help=f"Other engines that run the converted ONNX file too: {', '.join(sorted(known_engines()))}. Repeatable."
+        ),
+    ] = None,
     *,
     given: ProofOptions,
 ) -> None:
-    """Runs both models on the same inputs and compares; exit code 1 where they differ, 3 where that is unproved."""
+    """Runs both models on the same inputs and compares; exit code 1 where they differ, 3 where that is unproved.
+
+    Exit code 4: they agree, and an engine of --runtimes differs or does not take the file.
+    """
     with given.outcome(f"comparing {source} with {converted or 'its test data'}"):
+        engines = console.words(runtimes)
         if converted is None:
-            report = _replayed(source, methods, given)
+            report = _replayed(source, methods, engines, given)
         else:
             from onnxport.converters.validate import validate as compare
 
             model, other = given.resolve(source), resolve(converted)
             options: dict[str, Any] = {"methods": console.words(methods), **given.tolerances, **given.arguments}
             refuse(options, model, converted=other)
-            report = compare(model.model, other.model, inputs=model.inputs, **options)
+            report = compare(model.model, other.model, inputs=model.inputs, runtimes=engines, **options)
         if given.html is not None:
             report.to_html(given.html, command=console.typed(), files=(source, *([converted] if converted else [])))
     if given.as_json:
@@ -49,7 +60,7 @@ def validate(
     console.settle([report], allow_unproved=given.allow_unproved)
 
 
-def _replayed(source: str, methods: Words, given: ProofOptions) -> Report:
+def _replayed(source: str, methods: Words, engines: Words, given: ProofOptions) -> Report:
     """The report of a file on its own test data."""
     from onnxport.converters.test_data import replay_test_data
 
@@ -59,4 +70,4 @@ def _replayed(source: str, methods: Words, given: ProofOptions) -> Report:
     if odd or not owner.is_hub:
         reason = f"--{odd[0].replace('_', '-')} means nothing without" if odd else f"{source!r} is no ONNX file: name"
         raise InvalidInputError(f"{reason} what it was converted to: onnxport validate SOURCE CONVERTED")
-    return replay_test_data(source, **given.tolerances)
+    return replay_test_data(source, **given.tolerances, runtimes=engines)

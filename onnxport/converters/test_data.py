@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.replay import replay, vectors
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
+from onnxport.validation.witnesses.engine import chosen_engines
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -45,13 +47,21 @@ def write_test_data(
     return test_vectors.write(Path(path), sets)
 
 
-def replay_test_data(path: str | os.PathLike[str], *, rtol: float | None = None, atol: float | None = None) -> Report:
-    """The report of a file on the test data that stands beside it.
+def replay_test_data(
+    path: str | os.PathLike[str],
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    runtimes: Sequence[str] | None = None,
+) -> Report:
+    """The report of a file on the test data that stands beside it; `runtimes` are other engines that replay it too.
 
     Raises:
         InvalidInputError: there is none, or it does not fit.
+        MissingDependencyError: an engine is not installed.
         InvalidModelError: the file is no ONNX model.
     """
+    engines = chosen_engines(runtimes or ())
     model = OnnxModel.load(path)
     sets = test_vectors.read(Path(path), model.model.graph)
     if not sets:
@@ -60,4 +70,4 @@ def replay_test_data(path: str | os.PathLike[str], *, rtol: float | None = None,
             "(onnxport convert ... --test-data)"
         )
     with watched([model]):
-        return replay(model, sets, Tolerance(rtol, atol), file_name(path))
+        return replay(model, sets, Tolerance(rtol, atol), file_name(path), witnesses=engines, file=Path(path))

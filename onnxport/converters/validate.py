@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxport import frameworks
@@ -18,6 +19,7 @@ from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
+from onnxport.validation.witnesses.engine import chosen_engines
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -36,6 +38,7 @@ def validate(
     seed: int = 0,
     allow_pickle: bool = False,
     allow_code: bool = False,
+    runtimes: Sequence[str] | None = None,
 ) -> Report:
     """Whether `converted` gives what `source` gives; a mismatch raises nothing, it stands in the report.
 
@@ -52,14 +55,17 @@ def validate(
         seed: for inputs that are drawn.
         allow_pickle: allow either side to be a pickle file or to hold pickled parts, which run code when they are loaded.
         allow_code: allow either side to be a file that runs code of its own.
+        runtimes: names of other engines that run the converted ONNX model too, each judged against the source likewise; what
+            they give stands in ``report.witnesses`` and changes nothing of the verdict.
 
     Raises:
         InvalidModelError: a file is corrupt or of another kind.
         InvalidInputError: the inputs do not fit the source.
         UntrustedFileError: a side is a file that would run code, and the consent that the error names is not given.
-        MissingDependencyError: a framework is not installed.
+        MissingDependencyError: a framework, or an engine of `runtimes`, is not installed.
     """
     check_tolerances(rtol, atol)
+    engines = chosen_engines(runtimes or ())
     examples = leaves_of(inputs, kwargs)
     named = any(isinstance(model, (str, os.PathLike)) for model in (source, converted))
     given = {
@@ -74,6 +80,10 @@ def validate(
     check_sides(names, sides[0].kind_of(source), sides[1].kind_of(converted))
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InvalidInputError(f"seed={seed!r}: a whole number, 0 or more")
+    if engines and not sides[1].is_hub:
+        raise InvalidInputError(
+            f"runtimes: other engines run ONNX models, and the converted side is {sides[1].title}'s"
+        )
     for framework in sides:
         frameworks.require(framework)
     with isolated():
@@ -87,11 +97,14 @@ def validate(
         binding = Binding(inputs, kwargs, signature=signature, methods=methods)
         with watched(graphs if named else [], drawn=inputs is None and not kwargs):
             tolerance = Tolerance(rtol, atol)
-            return compare(left, right, binding, graph=graph, tolerance=tolerance, seed=seed, notes=notes)
+            return compare(
+                left, right, binding, graph=graph, tolerance=tolerance, seed=seed, notes=notes, witnesses=engines
+            )
 
 
 def _party(model: object, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:
     live = load(model, framework.name, allow_pickle=allow_pickle, allow_code=allow_code)
     if live is None:
         raise InvalidModelError(f"{model!r} holds no model")
-    return Party(live, framework.name, file_name(model))
+    file = Path(model) if isinstance(model, (str, os.PathLike)) else None
+    return Party(live, framework.name, file_name(model), file)

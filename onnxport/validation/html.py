@@ -15,9 +15,15 @@ from pathlib import Path
 from onnxport.validation.comparison import OutputReport
 from onnxport.validation.html_style import STYLE
 from onnxport.validation.records import Divergence, ProofRecord, SetReport
-from onnxport.validation.text import HEADINGS, SHOWN, because, percent, rows
+from onnxport.validation.text import HEADINGS, SHOWN, because, milliseconds, percent, rows
 
-_KINDS = {"passed": "pass", "failed": "fail", "unproved": "unproved", **{shown: kind for kind, shown in SHOWN.items()}}
+_KINDS = {
+    "passed": "pass",
+    "failed": "fail",
+    "unproved": "unproved",
+    "refused": "fail",
+    **{shown: kind for kind, shown in SHOWN.items()},
+}
 _NUMBERS = frozenset(HEADINGS[4:])  # the columns whose cells are not broken
 _AROUND = 3  # lines of the user's code above and below the one that a node comes from
 _PLACE = re.compile(r"(?P<file>[^\s,']+\.py):(?P<line>\d+)$")
@@ -73,6 +79,7 @@ def _section(name: str, report: ProofRecord) -> list[str]:
         *_why(report),
         "<h2>Outputs</h2>",
         _outputs(report),
+        *_witnesses(report),
         "<h2>Inputs and timings</h2>",
         _table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
         "<details><summary>Every output on every set of inputs</summary>",
@@ -205,6 +212,29 @@ def _used(share: float, over: bool) -> str:
 
 def _rank(output: OutputReport) -> tuple[bool, bool, float, float]:
     return output.verdict == "fail", output.verdict == "pass", *output.size
+
+
+def _witnesses(report: ProofRecord) -> list[str]:
+    """The verdicts of other engines on the converted file, which are none of the proof's."""
+    if not report.witnesses:
+        return []
+    body = [
+        (
+            str(item),
+            item.verdict,
+            str(len(item.sets)),
+            "" if item.refused else milliseconds(item.load_seconds),
+            "" if item.latency is None else milliseconds(item.latency),
+        )
+        for item in report.witnesses
+    ]
+    reasons = [(item, line) for item in report.witnesses for line in item.reasons]
+    reasons += [(item, f"note: {note}") for item in report.witnesses for note in item.notes]
+    return [
+        "<h2>Other engines</h2>",
+        _table(("engine", "verdict", "sets", "loading", "a run"), body),
+        *(f'<p class="soft">{escape(f"{item}: {line}")}</p>' for item, line in reasons),
+    ]
 
 
 def _notes(report: ProofRecord) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -13,11 +14,12 @@ from onnxport.validation.runners.base import InputSpec, Runner
 
 @dataclass(frozen=True)
 class Party:
-    """One side of a comparison: a live model, its framework, and what to call it in the report (a file's name)."""
+    """One side of a comparison: a live model, its framework, what to call it in the report (a file's name), and the file."""
 
     model: Any
     framework: str
     title: str = ""
+    file: Path | None = None
 
 
 @dataclass(frozen=True)

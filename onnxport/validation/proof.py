@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -23,14 +24,16 @@ from onnxport.progress import stage
 from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
 from onnxport.validation.input_sets.base import InputSet, specs_of
-from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
+from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
 from onnxport.validation.judgement import judged
 from onnxport.validation.parties import Comparison, Party, Tolerance
-from onnxport.validation.records import Divergence, SetReport, Side
+from onnxport.validation.records import Divergence, SetReport, Side, WitnessRecord
 from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
+from onnxport.validation.witnesses.engine import Engine
+from onnxport.validation.witnesses.testimony import EngineRunner, testimony
 
 _ENOUGH = 2  # a proof ends once so many sets of inputs have failed
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
@@ -47,11 +50,13 @@ def compare(
     tolerance: Tolerance,
     seed: int = 0,
     notes: Sequence[str] = (),
+    witnesses: Sequence[Engine] = (),
 ) -> Report:
     """Runs both sides, of which `source` counts as right, on every set of inputs, and judges what they give.
 
     `binding` has the user's inputs, for the source; `seed` is for those that are drawn. `graph` is the ONNX graph that is one of
-    the sides or lies between them, None where there is none; `notes` what the conversion had to say.
+    the sides or lies between them, None where there is none; `notes` what the conversion had to say. The `witnesses` run the
+    converted file on the same sets, once the proof is done.
 
     Raises:
         InvalidInputError: the source itself can't run on the inputs.
@@ -62,6 +67,7 @@ def compare(
     remarks = list(notes)
     ran: list[tuple[InputSet, SetReport]] = []
     failed: list[InputSet] = []
+    judged_runs: list[SourceRun] = []
     try:
         usual: Outputs = []
         for run in source_runs(parties, seed, remarks):
@@ -69,6 +75,7 @@ def compare(
             usual = usual or run.outputs
             report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual)
             ran += [(run.inputs, report)] if report is not None else []
+            judged_runs += [run] if report is not None and witnesses else []
             failed += [run.inputs] if report is not None and report.failed else []
             if len(failed) == _ENOUGH:
                 remarks.append(f"further inputs were not tried: {_ENOUGH} sets had failed")
@@ -89,7 +96,25 @@ def compare(
     sides = (_side(left, source.title), _side(right, converted.title))
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
-    return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right))
+    others = _testimonies(witnesses, converted.file, parties, judged_runs)
+    return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right), others)
+
+
+def _testimonies(
+    engines: Sequence[Engine], file: Path | None, parties: Comparison, runs: Sequence[SourceRun]
+) -> tuple[WitnessRecord, ...]:
+    """What engines give for the converted file on the sets of inputs that were judged."""
+    right = parties.converted
+    if not isinstance(right, OnnxRunner) or right.graph is None or not runs:
+        return tuple(WitnessRecord(engine.name, engine.title, engine.version) for engine in engines)
+
+    def judge(runner: EngineRunner, notes: list[str]) -> Iterator[SetReport | None]:
+        asked = replace(parties, converted=runner)
+        for run in runs:
+            yield run_converted(asked, run.inputs, run.outputs, run.seconds, notes, runs[0].outputs)
+
+    first = runs[0].inputs.leaves
+    return tuple(testimony(engine, file, right.graph, right.session, first, judge) for engine in engines)
 
 
 @np.errstate(all="ignore")

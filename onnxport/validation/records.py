@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +63,90 @@ class SetReport:
         return not self.failed and all(output.verdict == "pass" for output in self.outputs)
 
 
+def unproved_of(
+    sets: Sequence[SetReport], notes: Sequence[str] = (), not_loaded: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """What none of the sets of inputs proves, and why: names of outputs; "" where it is the whole model."""
+    ran = [item for item in sets if not item.error]
+    if not ran:
+        return (("", notes[-1] if notes else "no set of inputs ran"),)
+    missing = [("", not_loaded)] if not_loaded else []
+    missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
+    seen: dict[str, list[OutputReport]] = {}
+    for item in ran:
+        for output in item.outputs:
+            seen.setdefault(output.name, []).append(output)
+    shown = {output.name for item in ran if item.certain for output in item.outputs if output.verdict == "pass"}
+    for name, reports in seen.items():
+        # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
+        random = [output for output in reports if output.reason in (RANDOM, RANDOM_SHAPE, STOPPED)]
+        if name not in shown and (random or all(output.verdict == "unproved" for output in reports)):
+            missing.append((name, (random or reports)[0].reason))
+    return tuple(missing)
+
+
+@dataclass(frozen=True)
+class WitnessRecord:
+    """What another engine gives for the converted file, judged against the source as the proof judges.
+
+    Attributes:
+        engine: what the user calls it.
+        title: its own name.
+        version: the version that is installed.
+        sets: one entry a set of inputs; `converted_seconds` is the latency there.
+        refused: why it does not load the file; empty where it does.
+        notes: what else is worth knowing.
+        load_seconds: time in which it loads the file.
+    """
+
+    engine: str
+    title: str
+    version: str
+    sets: tuple[SetReport, ...] = ()
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+    load_seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """``"refused"``: it does not load the file; else as that of a proof."""
+        if self.refused:
+            return "refused"
+        if any(item.failed for item in self.sets):
+            return "failed"
+        return "unproved" if self.unproved else "passed"
+
+    @property
+    def unproved(self) -> tuple[tuple[str, str], ...]:
+        """What no set of inputs proves of a file that it loads, and why."""
+        return () if self.refused else unproved_of(self.sets, self.notes)
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of a run on the first set of inputs that it runs on; None where there is none."""
+        return next((item.converted_seconds for item in self.sets if item.outputs), None)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """In a line each, why its verdict is not "passed"."""
+        lines = [f"does not load the file: {self.refused}"] if self.refused else []
+        for item in self.sets:
+            lines += [f"{item.name}: {item.error}"] if item.error else []
+            lines += [f"{item.name}, {_failure(output)}" for output in item.outputs if output.verdict == "fail"]
+        return tuple(lines + [f"unproved: {f'{name}: ' if name else ''}{reason}" for name, reason in self.unproved])
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.version}".rstrip()
+
+
+def _failure(output: OutputReport) -> str:
+    figures = output.figures
+    if figures is None:
+        return f"{output.name}: {output.reason}"
+    change = f"{figures.source!r} became {figures.converted!r} at {list(figures.where)}"
+    return f"{output.name}: {output.reason}{'; ' if output.reason else ''}{change}"
+
+
 @dataclass(frozen=True)
 class Divergence:
     """The first node whose own arithmetic differs, fed with the reference's values.
@@ -103,6 +188,7 @@ class ProofRecord:
         versions: package versions by name.
         divergence: on failure, the first node that differs by itself, where the search has one.
         not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
+        witnesses: what other engines give for the converted file; the verdict is without them.
     """
 
     source: Side
@@ -112,6 +198,7 @@ class ProofRecord:
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     divergence: Divergence | None = None
     not_loaded: str = ""
+    witnesses: tuple[WitnessRecord, ...] = ()
 
     @property
     def verdict(self) -> Outcome:
@@ -128,22 +215,7 @@ class ProofRecord:
     @property
     def unproved(self) -> tuple[tuple[str, str], ...]:
         """What no set of inputs proves, and why: names of outputs; "" where it is the whole model."""
-        ran = [item for item in self.sets if not item.error]
-        if not ran:
-            return (("", self.notes[-1] if self.notes else "no set of inputs ran"),)
-        missing = [("", self.not_loaded)] if self.not_loaded else []
-        missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
-        seen: dict[str, list[OutputReport]] = {}
-        for item in ran:
-            for output in item.outputs:
-                seen.setdefault(output.name, []).append(output)
-        shown = {output.name for item in ran if item.certain for output in item.outputs if output.verdict == "pass"}
-        for name, reports in seen.items():
-            # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
-            random = [output for output in reports if output.reason in (RANDOM, RANDOM_SHAPE, STOPPED)]
-            if name not in shown and (random or all(output.verdict == "unproved" for output in reports)):
-                missing.append((name, (random or reports)[0].reason))
-        return tuple(missing)
+        return unproved_of(self.sets, self.notes, self.not_loaded)
 
     @property
     def worst(self) -> OutputReport | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from onnxport.validation.records import SetReport, Side
 from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding
 from onnxport.validation.tolerance import Budget
+from onnxport.validation.witnesses.engine import Engine
+from onnxport.validation.witnesses.testimony import EngineRunner, testimony
 
 _SETS = 2  # the first inputs and one more
 
@@ -95,25 +98,46 @@ def _limit(expected: np.ndarray, allowed: Budget) -> np.ndarray:
     return np.asarray(rounded.flat[0]) if rounded.size and np.all(rounded == rounded.flat[0]) else rounded
 
 
-def replay(model: Any, sets: Sequence[Vectors], limits: Tolerance | None = None, title: str = "") -> Report:
+def replay(
+    model: Any,
+    sets: Sequence[Vectors],
+    limits: Tolerance | None = None,
+    title: str = "",
+    *,
+    witnesses: Sequence[Engine] = (),
+    file: Path | None = None,
+) -> Report:
     """The report of an `OnnxModel` against the outputs that were written beside it; tolerances stand instead of the budgets.
 
-    Where test data has no budgets, as that of other tools, rounding of the last place is allowed.
+    Where test data has no budgets, as that of other tools, rounding of the last place is allowed. The `witnesses` run `file`.
     """
     session: Session = model.new_session()
     left = Side("test data", sets[0].name or "given") if len(sets) == 1 else Side("test data", f"{len(sets)} sets")
     right = Side("onnx", title or model.model.graph.name or "model", session.backend)
-    reports = list(_replayed(model, session, sets, limits or Tolerance()))
-    return Report(left, right, tuple(reports), versions=versions())
+    length, allowed = of_model(model.model).length, limits or Tolerance()
+
+    def own(inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(zip(session.output_names, session.run(inputs), strict=True))
+
+    def judge_witness(runner: EngineRunner, notes: list[str]) -> Iterator[SetReport]:
+        yield from _replayed(
+            lambda inputs: dict(runner.run([inputs[name] for name in session.input_names])), length, sets, allowed
+        )
+
+    reports = tuple(_replayed(own, length, sets, allowed))
+    first = [sets[0].inputs[name] for name in session.input_names]
+    others = [testimony(engine, file, model.model, session, first, judge_witness) for engine in witnesses]
+    return Report(left, right, reports, versions=versions(), witnesses=tuple(others))
 
 
-def _replayed(model: Any, session: Session, sets: Sequence[Vectors], limits: Tolerance) -> Iterator[SetReport]:
-    length = of_model(model.model).length
+def _replayed(
+    run: Callable[[Mapping[str, Any]], Mapping[str, Any]], length: int, sets: Sequence[Vectors], limits: Tolerance
+) -> Iterator[SetReport]:
     for item in sets:
         described = tuple((name, str(np.asarray(x).dtype), np.shape(x)) for name, x in item.inputs.items())
         started = time.perf_counter()
         try:
-            results = dict(zip(session.output_names, session.run(item.inputs), strict=True))
+            results = run(item.inputs)
         except OnnxportError as error:
             yield SetReport(item.name, described, (), 0.0, 0.0, f"the model can't run: {first_line(error)}")
             continue

@@ -28,7 +28,8 @@ class Report(ProofRecord):
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
         summary = {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved}
-        plain: dict[str, Any] = _as_json({**summary, **dataclasses.asdict(self)})
+        witnesses = [{"verdict": item.verdict, **dataclasses.asdict(item)} for item in self.witnesses]
+        plain: dict[str, Any] = _as_json({**summary, **dataclasses.asdict(self), "witnesses": witnesses})
         return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.validation.records import ProofRecord
+from onnxport.validation.records import ProofRecord, WitnessRecord
 
 SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
 HEADINGS = (
@@ -44,7 +44,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share < 10 else f"{share:.0f}x" if share < 1e5 else f"{share:.0e}x"
 
 
-TITLES: dict[str, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED"}
+TITLES: dict[str, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED", "refused": "REFUSED"}
 
 
 def because(item: tuple[str, str]) -> str:
@@ -74,4 +74,23 @@ def lines(report: ProofRecord) -> list[str]:
     if report.divergence is not None:
         result.append(f"  {report.divergence}")
     result += [f"  note: {note}" for note in report.notes]
+    for record in report.witnesses:
+        result.append(f"  witness {record}: {TITLES[record.verdict]}{witness_summary(record)}")
+        result += [f"    {line}" for line in (*record.reasons, *(f"note: {note}" for note in record.notes))]
     return result
+
+
+def witness_summary(record: WitnessRecord) -> str:
+    """On how much of what a witness was judged, and its times; empty where it does not load the file."""
+    if record.refused:
+        return ""
+    number = len(record.sets)
+    latency = "" if record.latency is None else f", a run {milliseconds(record.latency)}"
+    return (
+        f" on {number} set{'' if number == 1 else 's'} of inputs; loading {milliseconds(record.load_seconds)}{latency}"
+    )
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds in thousandths, to three digits."""
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.1f} s"

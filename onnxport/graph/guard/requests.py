@@ -14,7 +14,7 @@ import onnx
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.guard.bounds import Guard, current
 from onnxport.graph.guard.messages import decode, encode
-from onnxport.graph.guard.process import helper
+from onnxport.graph.guard.process import Helper, helper
 
 
 class RemoteModel:
@@ -36,8 +36,7 @@ class RemoteModel:
 
     def _open(self) -> None:
         process = helper()
-        request = {"open": str(self._path), "options": self._options, **_bounds(self._guard, 0)}
-        self.about, _ = process.answer(request, [], self._guard, 0, InvalidModelError)
+        self.about = open_in(process, self._path, self._options, self._guard)
         self._process, self._id = process, self.about["id"]
         weakref.finalize(self, process.close, self._id)
 
@@ -49,13 +48,33 @@ class RemoteModel:
         """
         if not self._process.alive:
             self._open()
-        blocks: list[bytes] = []
-        encoded = {name: encode(item, blocks) for name, item in feeds.items()}
-        size = sum(map(len, blocks))
-        request = {"run": self._id, "feeds": encoded, "names": list(names), **_bounds(self._guard, size)}
-        request["output_bytes"] = self._guard.output_bytes
-        answer, received = self._process.answer(request, blocks, self._guard, size, InvalidInputError)
-        return [decode(item, received) for item in answer["outputs"]]
+        return run_in(self._process, self._id, feeds, names, self._guard)
+
+
+def open_in(process: Helper, path: Path, options: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
+    """Opens a file in a helper process; what that has to tell of it, its ``id`` too.
+
+    Raises:
+        InvalidModelError: no runtime loads it, or loading takes more memory or time than the guard allows.
+    """
+    request = {"open": str(path), "options": dict(options), **_bounds(guard, 0)}
+    about, _ = process.answer(request, [], guard, 0, InvalidModelError)
+    return about
+
+
+def run_in(process: Helper, number: int, feeds: Mapping[str, Any], names: Sequence[str], guard: Guard) -> list[Any]:
+    """The outputs named of the file that a helper process has opened under this number.
+
+    Raises:
+        InvalidInputError: it can't run on the inputs, or takes more memory or time than the guard allows.
+    """
+    blocks: list[bytes] = []
+    encoded = {name: encode(item, blocks) for name, item in feeds.items()}
+    size = sum(map(len, blocks))
+    request = {"run": number, "feeds": encoded, "names": list(names), **_bounds(guard, size)}
+    request["output_bytes"] = guard.output_bytes
+    answer, received = process.answer(request, blocks, guard, size, InvalidInputError)
+    return [decode(item, received) for item in answer["outputs"]]
 
 
 def _bounds(guard: Guard, input_bytes: int) -> dict[str, int]:
