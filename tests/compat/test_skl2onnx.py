@@ -151,7 +151,9 @@ def refused():
     return {
         "black_op={'Scaler'} is not taken": lambda: skl2onnx.to_onnx(model, x, black_op={"Scaler"}),
         "initial_types= is missing": lambda: skl2onnx.convert_sklearn(model),
-        "'com.mine' at 1: the model has no operator of it": lambda: skl2onnx.to_onnx(model, x, target_opset={"": 15, "com.mine": 1}),
+        "'com.mine' at 1: the model has no operator of it": lambda: skl2onnx.to_onnx(
+            model, x, target_opset={"": 15, "com.mine": 1}
+        ),
         "is no step of LogisticRegression": lambda: skl2onnx.to_onnx(model, x, options={id(other): {"zipmap": False}}),
         "option 'nocl' is not taken": lambda: skl2onnx.to_onnx(model, x, options={"nocl": True}),
         "'a' is object; it can be": lambda: skl2onnx.convert_sklearn(model, initial_types=[("a", object())]),
