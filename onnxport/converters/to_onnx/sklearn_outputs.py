@@ -89,7 +89,9 @@ def _by_path(model: BaseEstimator, options: Mapping[Any, object]) -> Iterator[tu
     """Options under the names of what they are of; a class stands for each step of it."""
     for key, value in options.items():
         if isinstance(key, str):
-            paths = [path for path, step in _steps(model, "") if type(step).__name__ == key and isinstance(value, Mapping)]
+            paths = [
+                path for path, step in _steps(model, "") if type(step).__name__ == key and isinstance(value, Mapping)
+            ]
             yield from ((path, value) for path in paths or [key])
             continue
         if not isinstance(key, type) or not isinstance(value, Mapping):
