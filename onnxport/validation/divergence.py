@@ -7,7 +7,7 @@ is compared with the reference's (the practice of onnx-diagnostic's side-by-side
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,20 +47,25 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
 
 
 def by_source_node(model: ir.Model, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the converted graph that the source's nodes computed, from results by the source node's name.
+    """Values of the converted graph that the source's nodes computed, from results by the source node's name."""
+    return {name: results[own] for name, own in source_names(model, results).items()}
+
+
+def source_names(model: ir.Model, results: Mapping[str, Any]) -> dict[str, str]:
+    """For values of the converted graph the source node that computed them, by name, from results by the latter.
 
     The last ONNX node of a source operator gives its result; one whose element type or shape is not the source's does not
     count.
     """
     last = {name: node for node in model.graph if (name := node.metadata_props.get(f"{PREFIX}name"))}
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
     for name, node in last.items():
-        result = results.get(name, results.get(name.rpartition("/")[2]))  # a PyTorch node's name follows its module's
-        value = node.outputs[0]
+        own = name if name in results else name.rpartition("/")[2]  # a PyTorch node's name follows its module's
+        result, value = results.get(own), node.outputs[0]
         if not isinstance(result, np.ndarray) or len(node.outputs) != 1 or not value.name:
             continue
         if _fits(value, result):
-            values[value.name] = result
+            values[value.name] = own
     return values
 
 
@@ -97,11 +102,28 @@ def local_run(
     model: ir.Model, value: ir.Value, expected: np.ndarray, known: Mapping[str, np.ndarray]
 ) -> LocalRun | None:
     """The value as the converted nodes compute it from the reference's own; None where they can't be run alone."""
+    part = segment_of(value, known)
+    return None if part is None else run_segment(model, value, part, expected, known)
+
+
+Segment = tuple[list[ir.Node], list[ir.Value]]  # nodes, and the known values and weights that they read
+
+
+def segment_of(value: ir.Value, known: Collection[str]) -> Segment | None:
+    """The converted nodes between known values and one value; None where they read what is not known."""
     nodes, inputs = segment(value, known)
     if value.producer() is None or any(item.name not in known and item.const_value is None for item in inputs):
         return None
+    return nodes, inputs
+
+
+def run_segment(
+    model: ir.Model, value: ir.Value, nodes_and_inputs: Segment, expected: np.ndarray, known: Mapping[str, np.ndarray]
+) -> LocalRun | None:
+    """The same for nodes that are given with what they read; `known` need hold nothing else."""
+    nodes, inputs = nodes_and_inputs
     feeds = {item.name or "": known[item.name or ""] for item in inputs if item.name in known}
-    part = segment_model(model, nodes, inputs, value, feeds)
+    part = segment_model(model, nodes, inputs, [value], feeds)
     try:
         (result,) = Session(part).run(feeds)
     except OnnxportError:  # a part that can't stand alone shows nothing

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.errors import InvalidInputError
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.test_vectors import Vectors
 from onnxport.validation import tolerance
-from onnxport.validation.divergence import LocalRun, by_source_node, local_run, place_of
+from onnxport.validation.divergence import LocalRun, place_of, source_names
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
+from onnxport.validation.operator_runs import OperatorRuns, Take
 from onnxport.validation.parties import Comparison, Party, Tolerance
 from onnxport.validation.proof import bound, run_converted
 from onnxport.validation.runners import Binding
-from onnxport.validation.runners.onnx import values_of
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,47 @@ def inquire(source: Party, converted: Party, binding: Binding, seed: int = 0) ->
     graph = converted.model.model
     assert parties.specs is not None
     feeds = {spec.name: leaf for spec, leaf in zip(parties.specs, item.leaves, strict=True)}
-    inner = parties.source.intermediates(parties.source_leaves(item.leaves))
-    reference = inner if parties.source.graph is not None else by_source_node(graph, inner)
-    if not reference:
+    operators: dict[int, OperatorError] = {}
+    worst: list[tuple[tuple[float, ...], LocalRun]] = []
+
+    def take(place: int, run: LocalRun, own: Any) -> None:
+        operators[place] = described = _described(run, _distance(run.expected, own))
+        # The first that differs, else the one that takes most of its budget.
+        rank = (0.0, place) if described.differs else (1.0, -described.share, place)
+        if not worst or rank < worst[0][0]:
+            worst[:] = [(rank, run)]
+
+    _run_each(parties, graph, item, feeds, take)
+    in_order = tuple(operators[place] for place in sorted(operators))
+    return Inquiry(item.name, failed, in_order, sum(1 for _ in graph.graph), worst[0][1] if worst else None)
+
+
+def _run_each(parties: Comparison, graph: ir.Model, item: InputSet, feeds: Mapping[str, Any], take: Take) -> None:
+    """Runs each operator whose result the source knows. The source runs twice: what it tells of, then the values."""
+    source, leaves = parties.source, parties.source_leaves(item.leaves)
+    kinds: dict[str, np.ndarray] = {}
+
+    def note(name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            kinds[name] = np.broadcast_to(np.empty((), value.dtype), value.shape)  # type and shape, without the memory
+
+    source.each_intermediate(leaves, note)
+    names = {name: name for name in kinds} if source.graph is not None else source_names(graph, kinds)
+    if not names:
         raise InvalidInputError(
             f"the source tells of none of its inner values ({source.framework}): nothing to compare with"
         )
-    worst: LocalRun | None = None
-    operators: list[OperatorError] = []
-    for run, propagated in _runs(graph, feeds, reference):
-        described = _described(run, propagated)
-        if worst is None or (
-            not _differs(worst) and (described.differs or described.share > _described(worst, 0.0).share)
-        ):
-            worst = run
-        operators.append(described)
-    return Inquiry(item.name, failed, tuple(operators), sum(1 for _ in graph.graph), worst)
+    arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+    runs = OperatorRuns(graph, names, arrays, take)
+    values: dict[str, list[str]] = {}
+    for name, own in names.items():
+        values.setdefault(own, []).append(name)
+
+    def arrived(own: str, value: Any) -> None:
+        for name in values.get(own, ()):
+            runs.arrived(name, value)
+
+    source.each_intermediate(leaves, arrived)
 
 
 def _telling_set(parties: Comparison, seed: int) -> tuple[InputSet, bool]:
@@ -115,21 +140,6 @@ def _telling_set(parties: Comparison, seed: int) -> tuple[InputSet, bool]:
         raise InvalidInputError(str(error)) from error
     assert first is not None
     return first, False
-
-
-def _runs(graph: ir.Model, feeds: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[tuple[LocalRun, float]]:
-    """The run of each operator whose result is known, and how far off that is in the model's own run."""
-    known = {name: value for name, value in {**reference, **feeds}.items() if isinstance(value, np.ndarray)}
-    try:
-        own = values_of(graph, feeds)
-    except OnnxportError:  # a graph that can't run as a whole: its parts may
-        own = {}
-    for node in graph.graph:
-        for value in node.outputs:
-            expected = reference.get(value.name or "")
-            run = local_run(graph, value, expected, known) if isinstance(expected, np.ndarray) else None
-            if run is not None:
-                yield run, _distance(run.expected, own.get(value.name or ""))
 
 
 def _distance(expected: np.ndarray, result: Any) -> float:

@@ -45,7 +45,7 @@ def reader(graph: ir.Model, value: ir.Value, leaves: Sequence[Any]) -> Reader | 
     places = {item.name or "": place for place, item in enumerate(own_inputs(graph)) if item in inputs}
     like = {name: np.asarray(leaves[place]) for name, place in places.items()}
     try:
-        session = Session(segment_model(graph, nodes, inputs, value, like), optimize=False)
+        session = Session(segment_model(graph, nodes, inputs, [value], like), optimize=False)
     except OnnxportError:  # the rows are a service
         return None
     return lambda rows: np.asarray(session.run({name: rows[place] for name, place in places.items()})[0])

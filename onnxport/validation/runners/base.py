@@ -135,6 +135,11 @@ class Runner(ABC):
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}
 
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """Hands each of `intermediates` over as soon as it is computed; a runner that can holds none of them."""
+        for name, result in self.intermediates(leaves).items():
+            take(name, result)
+
     def refuses(self, error: Exception) -> bool:
         """Whether an error of a run says that the model does not take such inputs, though a graph of it may."""
         return False

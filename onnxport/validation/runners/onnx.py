@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from onnxport.graph.guard.bounds import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes.fitting import misread
+from onnxport.graph.slices import values_in_slices
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
 from onnxport.validation.runners.onnx_noise import with_noise
@@ -110,6 +111,12 @@ class OnnxRunner(Runner):
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Every tensor of the main graph by name."""
         return values_of(self.graph, self._feeds(leaves)) if self.graph is not None else {}
+
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """Every tensor of the main graph, in the order of its nodes; of its values a slice is in memory."""
+        if self.graph is not None:
+            for name, value in values_in_slices(self.graph, self._feeds(leaves)):
+                take(name, value)
 
 
 class RangedRunner(OnnxRunner):

@@ -115,26 +115,32 @@ class PytorchRunner(Runner):
 
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Results of the operators in torch.export's graph by node name."""
-        if not isinstance(self._call, torch.nn.Module):
-            return {}
-        args, kwargs = self._rebuilt([to_tensor(leaf) for leaf in leaves])
         results: dict[str, Any] = {}
+        try:
+            self.each_intermediate(leaves, results.__setitem__)
+        except Exception:  # of the user's code: the search does without
+            return {}
+        return results
+
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """The same one by one; the interpreter lets go of each after its last reader."""
+        if not isinstance(self._call, torch.nn.Module):
+            return
+        args, kwargs = self._rebuilt([to_tensor(leaf) for leaf in leaves])
 
         class Recorder(torch.fx.Interpreter):
             def run_node(self, n: torch.fx.Node) -> Any:
                 result = super().run_node(n)
                 if isinstance(result, torch.Tensor):
-                    results[n.name] = to_numpy(result)
+                    take(n.name, to_numpy(result))
                 return result
 
-        try:
-            with torch.no_grad(), _unchanged(self._call), quiet():
-                program = torch.export.export(self._call, args, kwargs, strict=False)
-                module = program.module()
-                Recorder(module).run(*pytree.tree_leaves((args, kwargs)))
-        except Exception:  # a model that can't be traced again: the search does without
-            return {}
-        return results
+        with torch.no_grad(), _unchanged(self._call), quiet():
+            try:
+                module = torch.export.export(self._call, args, kwargs, strict=False).module()
+            except Exception:  # a model that can't be traced again tells of nothing
+                return
+            Recorder(module).run(*pytree.tree_leaves((args, kwargs)))
 
     def _rebuilt(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})

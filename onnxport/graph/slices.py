@@ -1,0 +1,71 @@
+"""Every value of a graph, run as it is written, a slice of its nodes at a time: what no later node reads is let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.runtime import Session
+from onnxport.graph.segments import segment_model, values_read
+
+_FIRST = 8  # nodes of the first slice, of which nothing is known yet
+_VALUE_BYTES = 8 << 20  # what the values of one slice should take
+_WEIGHT_BYTES = 64 << 20  # weights with which a slice ends
+
+
+def values_in_slices(model: ir.Model, feeds: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every tensor of the main graph by name, in the order of its nodes.
+
+    In memory are the values of one slice and what later slices read: the slices grow or shrink with what they hold.
+
+    Raises:
+        InvalidInputError: a slice can't run on these inputs.
+        InvalidModelError: no runtime loads a slice.
+    """
+    nodes = list(model.graph)
+    last = {value.name: place for place, node in enumerate(nodes) for value in values_read(node)}
+    held: dict[str, Any] = dict(feeds)
+    place, count = 0, _FIRST
+    while place < len(nodes):
+        part = _weighed(nodes[place : place + count])
+        place += len(part)
+        results = _run(model, part, held)
+        for value in (value for node in part for value in node.outputs if value.name in results):
+            name = value.name or ""
+            if last.get(name, -1) >= place:
+                held[name] = results[name]
+            if isinstance(results[name], np.ndarray):
+                yield name, results[name]
+        taken = sum(item.nbytes for item in results.values() if isinstance(item, np.ndarray))
+        del results
+        count = 2 * len(part) if 2 * taken <= _VALUE_BYTES else max(1, len(part) * _VALUE_BYTES // (2 * taken))
+        held = {name: item for name, item in held.items() if last.get(name, -1) >= place}
+
+
+def _weighed(nodes: Sequence[ir.Node]) -> list[ir.Node]:
+    """The first of the nodes, up to the one whose weights come beyond the bound with those before."""
+    part: list[ir.Node] = []
+    held: set[ir.Value] = set()
+    for node in nodes:
+        held.update(value for value in values_read(node) if value.const_value is not None)
+        if part and sum(value.const_value.nbytes for value in held if value.const_value is not None) > _WEIGHT_BYTES:
+            break
+        part.append(node)
+    return part
+
+
+def _run(model: ir.Model, nodes: list[ir.Node], held: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the nodes give, by name."""
+    own = [value for node in nodes for value in node.outputs if value.name]
+    inputs = [value for value in _read_first(nodes) if value not in set(own)]
+    feeds = {value.name or "": held[value.name or ""] for value in inputs if value.name in held}
+    session = Session(segment_model(model, nodes, inputs, own, feeds), optimize=False)
+    names = [value.name or "" for value in own]
+    return dict(zip(names, session.run(feeds, names), strict=True))
+
+
+def _read_first(nodes: Iterable[ir.Node]) -> list[ir.Value]:
+    return list(dict.fromkeys(value for node in nodes for value in values_read(node)))
