@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Option
+from typing import Any
 
 from onnxport import frameworks
 from onnxport.cli import console, describe
 from onnxport.cli import options as shared
 from onnxport.cli.options import (
     ARGUMENTS,
-    ProofOptions,
-    Words,
     declared,
     dynamic_shapes,
     estimator_options,
@@ -25,86 +21,30 @@ from onnxport.cli.options import (
     show,
     shown,
 )
+from onnxport.cli.order import Order
 from onnxport.cli.source import SourceModel
+from onnxport.cli.tensorflow_order import TensorflowOrder
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.graph.workbench.description import contents as description
 from onnxport.graph.workbench.description import signature
 
-_TARGETS = [item.name for item in frameworks.registered() if item.is_hub or item.build is not None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order(ProofOptions):
-    """The command line of a conversion: each field is an argument or option as it reads there."""
-
-    source: shared.SourceArgument
-    output: Annotated[Path | None, Option("--output", "-o", help="File or directory to write.")] = None
-    to: Annotated[
-        str | None, Option(help=f"{', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}.", autocompletion=lambda: _TARGETS)
-    ] = None
-    origin: Annotated[str | None, Option("--from", help="Framework that the model has to be of.")] = None
-    task: Annotated[
-        str | None,
-        Option(help="What a model in a Hugging Face folder is for: text-generation-with-past, fill-mask ..."),
-    ] = None
-    dtype: Annotated[
-        str | None,
-        Option(help="float16, bfloat16: compute in it what is safe. int8, int4: weights. Of a folder also float32."),
-    ] = None
-    keep_io_types: Annotated[bool, Option("--keep-io-types", help="Take and give float32 beside --dtype.")] = False
-    functions: Annotated[
-        Words, Option(help="Classes of PyTorch modules whose calls stay functions, or auto for blocks that repeat.")
-    ] = None
-    opset: shared.Opset = None
-    extra_opset: Annotated[
-        Words, Option(help="Version of another domain: ai.onnx.ml:3, or that of operators of your own. Repeatable.")
-    ] = None
-    input_names: Annotated[Words, Option(help="Names of the graph's inputs, in order.")] = None
-    output_names: Annotated[Words, Option(help="Names of the graph's outputs, in order.")] = None
-    dynamic: Annotated[
-        Words, Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable.")
-    ] = None
-    cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
-    cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
-    methods: shared.Methods = None
-    option: Annotated[
-        Words,
-        Option(
-            help="An estimator's: zipmap=true, label=false, scale.output=true; of int4 weights block_size=64. Repeatable."
-        ),
-    ] = None
-    test_data: Annotated[
-        bool,
-        Option("--test-data", help="Also write inputs and the source's outputs beside an ONNX file, for validate."),
-    ] = False
-    check: Annotated[
-        bool, Option("--check", help="Only say what would not convert, and where it stands: no proof, no file.")
-    ] = False
-    validate: Annotated[bool, Option(help="Run both sides and compare.")] = True
-    optimize: Annotated[bool, Option(help="Bake batch norms and transposes into the weights.")] = False
-    strategy: Annotated[
-        str | None, Option(help="trace: freeze branches of Python on values of tensors as the examples take them.")
-    ] = None
-    states: Annotated[
-        str | None, Option(help="io: buffers that the model updates become inputs past.* and outputs present.*.")
-    ] = None
-    runtime: Annotated[
-        str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
-    ] = "onnxruntime"
-    expected: str | None = None  # the framework that the source has to be of; None for any. No option: an alias sets it
+# Commands from some frameworks take more.
+_ORDERS: dict[str | None, type[Order]] = {"tensorflow": TensorflowOrder}
 
 
 def command(expected: str | None = None, target: str | None = None, *, about: str = "") -> Callable[..., None]:
     """A conversion as a command: its options are the fields of `Order`; an alias has one or both frameworks fixed."""
     fixed: dict[str, Any] = {"expected": expected, **({"to": target} if target else {})}
 
+    order = _ORDERS.get(expected, Order)
+
     def convert(**given: Any) -> None:
-        _perform(Order(**given, **fixed))
+        _perform(order(**given, **fixed))
 
     route = [None if name is None else frameworks.get(name) for name in (expected, target)]
     hidden = {*fixed, *(() if expected is None else ("origin",))}
-    show(convert, [item for name, item in declared(Order).items() if name not in hidden and shown(name, *route)])
+    show(convert, [item for name, item in declared(order).items() if name not in hidden and shown(name, *route)])
     convert.__doc__ = about
     return convert
 
@@ -223,7 +163,7 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
 _OWN = frozenset(
     "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check "
-    "test_data".split()
+    "test_data tag concrete_function load_op_libraries".split()
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), console.words),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import typer
 from typer.core import TyperCommand
 
@@ -10,6 +12,10 @@ _HERE = {
     "--saved-model": "",
     "--graphdef": "",
     "--tflite": "",
+    "--checkpoint": "",
+    "--tag": "--tag",
+    "--concrete-function": "--concrete-function",
+    "--load-op-libraries": "--load-op-libraries",
     "--input": "",
     "--signature-def": "--signature",
     "--rename-inputs": "--input-names",
@@ -19,17 +25,14 @@ _HERE = {
     "--debug": "--verbose",
     "--fp16": "--dtype=float16",
 }
+_TENSOR = re.compile(r"([\w./-]+:\d+)(\[[-\d, ]*\])?")  # its name, and sizes that it is given
 # Options that ask for what happens anyway.
 _NEEDLESS = ("--large-model", "--continue-on-error", "--use-graph-names")
 _INSTEAD = {
     "--keras": "use onnxport keras2onnx MODEL.keras",
-    "--checkpoint": "a checkpoint holds no graph of its own: save the model with tf.saved_model.save and name that folder",
-    "--concrete-function": "name the function by --signature, or let package.module:factory return it",
-    "--tag": "the tag serve is taken, or the only one",
     "--tfjs": "convert the SavedModel that it comes from",
     "--target": "say what the graph is for with --runtime",
     "--custom-ops": "register the operator with onnxport.register_to_onnx",
-    "--load-op-libraries": "let package.module:factory load the library and return the model",
     "--shape-override": "give sizes by --dynamic x:0=4, or in the example inputs",
     "--inputs-as-nchw": "inputs keep their layout: transpose them before the model, or in package.module:factory",
     "--outputs-as-nchw": "outputs keep their layout: transpose them after the model, or in package.module:factory",
@@ -47,7 +50,8 @@ def translated(arguments: list[str]) -> list[str]:
         typer.BadParameter: an option means nothing here; the message has the way out.
     """
     result: list[str] = []
-    for argument in arguments:
+    graph = any(item.partition("=")[0] in ("--graphdef", "--checkpoint") for item in arguments)
+    for argument in _fed(arguments) if graph else arguments:
         name, sign, value = argument.partition("=")
         option = name.replace("_", "-") if name.startswith("--") else ""
         if option in _INSTEAD:
@@ -56,6 +60,28 @@ def translated(arguments: list[str]) -> list[str]:
             continue
         here = _HERE.get(option)
         result += [argument] if here is None else [*([here + sign + value] if here else [value] if sign else [])]
+    return result
+
+
+def _fed(arguments: list[str]) -> list[str]:
+    """The arguments with the tensors to feed, and their sizes, where ``--inputs`` names such.
+
+    >>> _fed(["--inputs", "x:0[-1,3],n:0"])
+    ['--input-names', 'x:0,n:0', '--dynamic', 'x:1=3']
+    """
+    result: list[str] = []
+    for argument in arguments:
+        value = argument.removeprefix("--inputs=") if argument.startswith("--inputs=") else argument
+        tensors = _TENSOR.findall(value)
+        if (value is not argument or result[-1:] == ["--inputs"]) and ",".join(map("".join, tensors)) == value:
+            result = [item for item in result if item != "--inputs"]
+            result += ["--input-names", ",".join(name for name, _ in tensors)]
+            for name, sizes in tensors:
+                for axis, size in enumerate(sizes.strip("[]").split(",") if sizes else ()):
+                    if not size.strip().startswith("-"):
+                        result += ["--dynamic", f"{name.rpartition(':')[0]}:{axis}={size.strip()}"]
+        else:
+            result.append(argument)
     return result
 
 

@@ -13,7 +13,8 @@ SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a Sav
 
 def _is_frozen_graph(model: object) -> bool:
     if isinstance(model, (str, os.PathLike)):
-        return Path(model).suffix.lower() == ".pb" and Path(model).stem != "saved_model"
+        suffix = Path(model).suffix.lower()
+        return suffix == ".meta" or (suffix == ".pb" and Path(model).stem != "saved_model")
     return type(model).__name__ == "GraphDef"
 
 
@@ -57,7 +58,7 @@ FRAMEWORK = Framework(
     owners=("tensorflow", "onnxport.tracing.tensorflow_lite.model"),
     tensor="tf.Tensor",
     files=Files(
-        reads=(".pb", ".tflite"),
+        reads=(".pb", ".tflite", ".meta"),
         folder=Folder("SavedModel", SAVED_MODEL_FILES, "_saved_model"),
         load=Lazy("onnxport.tracing.tensorflow:load"),
         save=Lazy("onnxport.converters.from_onnx.tensorflow:save"),

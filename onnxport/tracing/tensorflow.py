@@ -16,6 +16,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.mapped import settled
+from onnxport.tracing.tensorflow_checkpoint import load_checkpoint
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
 from onnxport.tracing.tensorflow_lite.model import LiteModel
@@ -26,7 +27,8 @@ from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
-    """The live model of a SavedModel directory, the `GraphDef` of a frozen ``.pb`` file, or the model of a ``.tflite`` file.
+    """The live model of a SavedModel directory, the `GraphDef` of a frozen ``.pb`` file or of a checkpoint's
+    ``.meta`` file, or the model of a ``.tflite`` file.
 
     With `allow_code` operators may do more than compute: read and write files, call Python. `allow_pickle` means nothing here.
 
@@ -37,6 +39,8 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     place = Path(path)
     if place.suffix.lower() == ".tflite":
         return settled(place, lambda: LiteModel(place))
+    if place.suffix.lower() == ".meta":
+        return settled(place, lambda: load_checkpoint(place, allow_code=allow_code))
     if place.is_dir():
         return settled(place, lambda: _load_saved_model(place, allow_code))
     if place.name in ("saved_model.pb", "saved_model.pbtxt"):
@@ -49,15 +53,55 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     return graph
 
 
-def _load_saved_model(place: Path, allow_code: bool) -> Any:
+def load_part(
+    path: str | os.PathLike[str],
+    *,
+    tag: str | None = None,
+    concrete_function: int | None = None,
+    allow_code: bool = False,
+) -> Any:
+    """The graph of a SavedModel that bears a tag, or a concrete function of its ``__call__`` by its number.
+
+    Raises:
+        InvalidInputError: there is no such graph or function.
+        UntrustedFileError, InvalidModelError: as of `load`.
+    """
+    model = _load_saved_model(Path(path), allow_code, tag)
+    if concrete_function is None:
+        return model
+    called = model.__call__ if callable(model) else None
+    functions = list(getattr(called, "concrete_functions", ()))
+    if not 0 <= concrete_function < len(functions):
+        known = f"0 to {len(functions) - 1}" if functions else "none: its functions are signatures"
+        raise InvalidInputError(f"concrete function {concrete_function}: __call__ of {str(path)!r} has {known}")
+    function = functions[concrete_function]
+    function.onnxport_model = model  # its variables live as long as the model does
+    return function
+
+
+def load_libraries(paths: Sequence[str]) -> None:
+    """Loads libraries of operators, whose code the caller names.
+
+    Raises:
+        InvalidModelError: one is no such library.
+    """
+    for path in paths:
+        with reading(f"{path!r} is no library of operators"):
+            tf.load_op_library(str(existing_file(path).resolve()))
+
+
+def _load_saved_model(place: Path, allow_code: bool, tag: str | None = None) -> Any:
     binary, text = place / "saved_model.pb", place / "saved_model.pbtxt"
     if not binary.exists() and not text.exists():
         raise InvalidModelError(f"the directory {str(place)!r} is no SavedModel: it holds no saved_model.pb")
     saved = _parsed(binary if binary.exists() else text, SavedModel(), "SavedModel")
+    known = [sorted(meta.meta_info_def.tags) for meta in saved.meta_graphs]
+    if tag is not None and [tag] not in known:
+        raise InvalidInputError(f"tag {tag!r}: the SavedModel {str(place)!r} has {', '.join(map(' and '.join, known))}")
     with reading(f"the SavedModel {str(place)!r} can't be loaded"):
         if not allow_code:
             check_saved_model(place, saved)
-        return tf.saved_model.load(str(place))
+        return tf.saved_model.load(str(place), tags=None if tag is None else [tag])
 
 
 def _parsed(place: Path, message: Any, kind: str) -> Any:

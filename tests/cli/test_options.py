@@ -132,8 +132,8 @@ def test_a_wrong_input_shape_is_answered_with_the_right_form(run, nets, typed, r
 TF2ONNX = [
     (["--saved-model", "folder", "--output", "m.onnx", "--opset", "17"], "no file or directory 'folder'"),
     (["--graphdef=graph.pb", "--large_model"], "no file or directory 'graph.pb'"),
-    (["--checkpoint", "weights", "--output", "m.onnx"], "tf.saved_model.save"),
-    (["--tag", "serve"], "tag serve is taken"),
+    (["--checkpoint", "weights.meta", "--output", "m.onnx"], "no file or directory 'weights.meta'"),
+    (["--custom-ops", "Mine"], "register the operator"),
     (["--inputs-as-nchw", "x:0"], "keep their layout"),
 ]
 

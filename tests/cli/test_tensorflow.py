@@ -1,7 +1,9 @@
 """The path of a SavedModel through the command line."""
 
+import numpy as np
 import pytest
 
+import onnxport
 from tests.cli.weights import change_one_weight
 
 tf = pytest.importorskip("tensorflow")
@@ -57,3 +59,61 @@ def test_a_folder_that_is_no_saved_model(run, tmp_path):
     done = run("convert", "folder")
     assert done.code == 2
     assert "folder" in done.err
+
+
+def test_a_part_of_a_saved_model(run, saved):
+    done = run("tf2onnx", "linear", "--tag", "serve", "--signature", "total", "-o", "tagged.onnx", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert [item["name"] for item in done.json["outputs"]] == ["total"]
+    done = run("tf2onnx", "linear", "--tag", "train", "-o", "none.onnx")
+    assert (done.code, done.err) == (2, "error: tag 'train': the SavedModel 'linear' has serve\n")
+    module = tf.Module()
+    module.__class__ = type("Called", (tf.Module,), {"__call__": Linear.scores})
+    module.weight = tf.Variable([[0.5], [2.0], [1.0]])
+    module(tf.ones((1, 3)))
+    tf.saved_model.save(module, "called")
+    done = run("tf2onnx", "--saved-model", "called", "--concrete_function=0", "--output", "called.onnx")
+    assert (done.code, done.err) == (0, "")
+    assert "against tensorflow concrete function\n" in done.out
+    assert "__call__ of 'called' has 0 to 0" in run("tf2onnx", "called", "--concrete-function", "3").err
+
+
+@pytest.mark.parametrize("resources", [False, True])
+def test_a_checkpoint_of_tensorflow_1(run, tmp_path, resources):
+    """While it is trained: the optimizer's and the saver's nodes stand in its graph."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3], name="x")
+        settings = {"initializer": v1.glorot_uniform_initializer(seed=1), "use_resource": resources}
+        y = tf.nn.relu(
+            x @ v1.get_variable("w", [3, 2], **settings) + v1.get_variable("b", [2], use_resource=resources), "y"
+        )
+        train = v1.train.AdamOptimizer().minimize(tf.reduce_mean(y**2))
+        session.run(v1.global_variables_initializer())
+        session.run(train, {x: [[1.0, 2.0, 3.0]]})
+        v1.train.Saver().save(session, "trained/model")
+        rows = np.float32([[1, -2, 3], [0.5, 4, 5]])
+        expected = session.run(y, {x: rows})
+    options = "--checkpoint trained/model.meta --inputs x:0[-1,3] --outputs y:0 --output m.onnx"
+    done = run("tf2onnx", *options.split())
+    assert (done.code, done.err) == (0, "")
+    model = onnxport.OnnxModel.load("m.onnx")
+    assert (model.input_names, model.output_names) == (["x"], ["y"])
+    np.testing.assert_allclose(model(x=rows), expected, rtol=1e-6)
+    (tmp_path / "trained" / "model.index").unlink()
+    assert "model.index is missing" in run("tf2onnx", "trained/model.meta", "--outputs", "y:0").err
+
+
+def test_libraries_of_operators(run, saved, tmp_path):
+    (tmp_path / "text.so").write_text("no library")
+    assert "'text.so' is no library of operators" in run("tf2onnx", "linear", "--load_op_libraries", "text.so").err
+    assert "no file 'none.so'" in run("tf2onnx", "linear", "--load_op_libraries", "none.so").err
+    done = run(
+        "tf2onnx",
+        "linear",
+        "-o",
+        "l.onnx",
+        "--load_op_libraries",
+        tf.sysconfig.get_lib() + "/libtensorflow_framework.so.2",
+    )
+    assert (done.code, done.err) == (0, "")

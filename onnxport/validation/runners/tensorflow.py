@@ -110,7 +110,8 @@ def bind(model: object, binding: Binding) -> Runner:
         return bind_lite(model, binding)
     call, by_name = callable_of(model, binding.signature)
     title = str(getattr(model, "__name__", type(model).__name__))
-    title = "SavedModel" if title == "_UserObject" else title  # what TensorFlow calls the class of whatever it loads
+    # what TensorFlow calls the classes of whatever it loads
+    title = {"_UserObject": "SavedModel", "_WrapperFunction": "concrete function"}.get(title, title)
     if not binding.given:
         keywords = _keywords(call, binding) if by_name else []
         return TensorflowRunner(call, title, None, keywords, binding.structured)
