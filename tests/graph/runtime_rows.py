@@ -13,6 +13,25 @@ SHIFTED = [np.asarray([65535, 40001, 1, 32768], np.uint16), np.asarray([1, 15, 9
 REALS = np.asarray([-745.0, -40.0, -1.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 40.0, 745.0])
 
 
+STEPS = RNG.uniform(0.01, 0.1, 64).astype(F)
+
+
+def weight(op, kind, zero, *, axis, block=0, turned=False):
+    """A matrix of 64 rows and 32 columns in few bits, as numbers: its scale for all, for an axis, or for blocks of an axis."""
+    low, high = {"INT8": (-128, 128), "UINT8": (0, 256), "INT4": (-8, 8), "INT2": (-2, 2)}[kind.name]
+    sizes = (32, 64) if turned else (64, 32)
+    numbers = np.random.default_rng(1).integers(low, high, sizes)
+    shape = () if axis is None else (sizes[axis],)
+    if block:
+        shape = tuple(size // block if place == axis else size for place, size in enumerate(sizes))
+    scale = np.resize(STEPS, shape).astype(F)
+    parts = [("w", numbers.astype(kind.numpy()), kind), ("s", scale, ir.DataType.FLOAT)]
+    parts += [("z", np.resize(numbers, shape).astype(kind.numpy()), kind)] if zero else []
+    values = [op.initializer(name, ir.tensor(array, dtype=dtype)) for name, array, dtype in parts]
+    real = op.DequantizeLinear(*values, axis=axis, block_size=block or None)
+    return op.Transpose(real, perm=[1, 0]) if turned else real
+
+
 def whole(dtype, *shape):
     info = np.iinfo(dtype)
     array = RNG.integers(max(info.min, -9), 9, shape).astype(dtype)
@@ -262,4 +281,44 @@ ROWS = [
         for operator in ("Add", "Mul", "MatMul", "Less", "Pow")
     ],
     ("Conv-bfloat16", lambda op, x: op.Conv(x, KERNEL.astype(B16)), [IMAGE.astype(B16)], (22, 26), 2),
+    *[
+        (
+            f"MatMul-{kind.name}-{zero}-{options}",
+            lambda op, x, w=(kind, zero), o=options: op.MatMul(x, weight(op, *w, **o)),
+            [REALS[:9].repeat(64).reshape(9, 64).astype(F) * STEPS / 745],
+            opsets,
+            64,
+        )
+        for kind, zero, options, opsets in [
+            (ir.DataType.INT8, True, {"axis": None}, (19, 21)),
+            (ir.DataType.INT8, False, {"axis": 1}, (19, 21)),
+            (ir.DataType.INT8, False, {"axis": 1, "turned": True}, (19, 21)),
+            (ir.DataType.UINT8, True, {"axis": 0, "turned": True}, (19, 23)),
+            (ir.DataType.UINT8, True, {"axis": 0, "block": 16}, (21,)),
+            (ir.DataType.INT4, True, {"axis": 1}, (21, 26)),
+            (ir.DataType.INT4, True, {"axis": 0, "block": 32}, (21,)),
+            (ir.DataType.INT2, False, {"axis": None, "turned": True}, (25,)),
+        ]
+    ],
+    *[
+        (
+            f"DequantizeLinear-{mover}-{zero}-{x.dtype}",
+            lambda op, x, m=move, z=zero: m(op, op.DequantizeLinear(x, *z, axis=1)),
+            [x],
+            opsets,
+            0,
+        )
+        for x in (whole(np.int8, 2, 3, 4, 4), whole(np.int32, 2, 3, 4, 4) % 99)
+        for zero, opsets in [
+            ((F(0.1),), (19, 21, 26)),
+            ((STEPS[:3],), (19, 21)),
+            *([((F(0.1), np.int8(3)), (21, 23, 26))] if x.dtype == np.int8 else []),
+        ]
+        for mover, move in [
+            ("Transpose", lambda op, x: op.Transpose(x, perm=[0, 2, 3, 1])),
+            ("Reshape", lambda op, x: op.Reshape(x, [0, -1])),
+            ("MaxPool", lambda op, x: op.MaxPool(x, kernel_shape=[2, 2])),
+            ("Slice", lambda op, x: op.Slice(x, [1], [3], [1])),
+        ]
+    ],
 ]

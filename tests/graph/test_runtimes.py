@@ -14,7 +14,8 @@ from onnxport.graph.runtimes import RUNTIMES
 from onnxport.graph.runtimes.fitting import DEFECTS
 from onnxport.model import OnnxModel
 from onnxport.request import Request
-from tests.graph.runtime_rows import KERNEL, REALS, ROWS, D, F
+from onnxport.validation.runners.onnx import OnnxRunner
+from tests.graph.runtime_rows import KERNEL, REALS, ROWS, D, F, weight
 
 
 def written(build, inputs, opset, runtime, notes=None):
@@ -77,6 +78,18 @@ def test_a_double_product_is_not_merged_with_a_transposition(opset):
     """onnxruntime from 1.20 to 1.24 loads no such graph; 1.25 and later, one of which runs this suite, do."""
     model = written(lambda op, x: op.MatMul(op.Transpose(x, perm=[0, 1, 3, 2]), KERNEL), [KERNEL], opset, "onnxruntime")
     assert [node.op_type for node in model.graph] == ["Transpose", "Sum", "MatMul"]
+
+
+def test_a_source_of_quantised_weights_is_run_by_its_own_numbers():
+    """With its optimisations onnxruntime from 1.25 on rounds x to 8 bits."""
+    x = np.linspace(-1, 1, 320, dtype=F).reshape(5, 64)
+    build = lambda op, x: op.MatMul(x, weight(op, ir.DataType.INT8, True, axis=1))  # noqa: E731
+    model = written(build, [x], 21, "reference")
+    runner = OnnxRunner(Session(model), "file", None, model)
+    runner.by_the_specification()
+    (exact,) = Session(model, runtime="reference").run({"x0": x})
+    np.testing.assert_allclose(runner.session.run({"x0": x})[0], exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    assert runner.session.backend == "onnxruntime"
 
 
 def test_reference_is_the_direct_graph_and_an_unknown_runtime_is_refused():

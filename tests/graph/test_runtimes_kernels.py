@@ -73,9 +73,8 @@ def lacking():
                         (dtype, ir.DataType.FLOAT) if dtype == ir.DataType.FLOAT16 else (dtype,)
                     )  # it casts float16 itself
                     known = any(has_kernel(KERNELS[name], schema.since_version, variable, kind) for kind in kinds)
-                    written = any(
-                        (not d.dtypes or dtype in d.dtypes) and opset in d.opsets for d in rows[name] if not d.misread
-                    )
+                    lacks = [d for d in rows[name] if not (d.misread or d.optimised)]
+                    written = any((not d.dtypes or dtype in d.dtypes) and opset in d.opsets for d in lacks)
                     if allowed and not known and not written:
                         yield dtype.name, name
 

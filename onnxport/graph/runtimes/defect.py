@@ -34,6 +34,8 @@ class Defect:
     domain: str = ""  # the operators' domain
     # The operator is loaded and gives other results than its definition: a source with it can't be run there.
     misread: bool = False
+    # Only the runtime's optimisations give other results: node by node it is right.
+    optimised: bool = False
 
     def concerns(self, node: ir.Node, opset: int) -> bool:
         """Whether a node of one of the operators meets the other conditions."""

@@ -18,6 +18,7 @@ from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.pools import POOLS
 from onnxport.graph.runtimes.products import PRODUCTS, SettleProductsPass
+from onnxport.graph.runtimes.quantised import QUANTISED
 from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
 from onnxport.graph.runtimes.scatter import SCATTERS
 from onnxport.graph.runtimes.strings import STRINGS
@@ -30,6 +31,7 @@ DEFECTS: tuple[Defect, ...] = (
     *SCATTERS,
     *STRINGS,
     *PRODUCTS,
+    *QUANTISED,
     *DOUBLE,
     *WINDOWS,
     *POOLS,
@@ -67,12 +69,15 @@ def fit(model: ir.Model, op: OpBuilder, *, merge: bool = True) -> tuple[str, ...
     return notes
 
 
-def misread(model: ir.Model) -> str:
-    """Why onnxruntime's results are not the graph's: an operator that it does not run by its definition; empty without one."""
+def misread(model: ir.Model, *, optimised: bool = False) -> str:
+    """Why onnxruntime's results are not the graph's: an operator that it does not run by its definition; empty without one.
+
+    With `optimised` one that it runs by its definition only without its optimisations.
+    """
     opset = model.opset_imports.get("", ALL_OPSETS.stop - 1)
     for node in model.graph.all_nodes():
         for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
-            if defect.misread and defect.concerns(node, opset):
+            if (defect.optimised if optimised else defect.misread) and defect.concerns(node, opset):
                 return f"{node.op_type}: {defect.reason}"
     return ""
 

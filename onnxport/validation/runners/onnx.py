@@ -64,9 +64,16 @@ class OnnxRunner(Runner):
         return True
 
     def by_the_specification(self) -> None:
-        """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition."""
-        if self.graph is not None and self.session.backend == "onnxruntime" and (reason := misread(self.graph)):
+        """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition.
+
+        Where only its optimisations do not, it runs the graph node by node.
+        """
+        if self.graph is None or self.session.backend != "onnxruntime":
+            return
+        if reason := misread(self.graph):
             self._turn_to_reference(self.graph, reason)
+        elif misread(self.graph, optimised=True):
+            self.session = Session(self.graph, optimize=False)
 
     def _turn_to_reference(self, model: ir.Model, reason: str) -> None:
         self.session = Session(model, runtime="reference")
