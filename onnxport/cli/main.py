@@ -23,6 +23,7 @@ from onnxport.cli.merge import merge
 from onnxport.cli.ops import ops
 from onnxport.cli.reduce import reduce
 from onnxport.cli.rename import rename
+from onnxport.cli.report import report
 from onnxport.cli.roundtrip import roundtrip
 from onnxport.cli.set_shapes import set_shapes
 from onnxport.cli.slim import slim
@@ -66,6 +67,7 @@ _ABOUT = "Converts a model, proves the result by running both sides, and writes 
 app.command("convert")(command(about=f"{_ABOUT}of --output names, else ONNX."))
 app.command()(validate)
 app.command()(roundtrip)
+app.command()(report)
 app.command()(ops)
 app.command()(inspect)
 for _edit in (extract, merge, rename, set_shapes, slim, upgrade, diff, debug, reduce, check, view):

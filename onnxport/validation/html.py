@@ -22,6 +22,7 @@ _KINDS = {
     "failed": "fail",
     "unproved": "unproved",
     "refused": "fail",
+    "impossible": "fail",
     **{shown: kind for kind, shown in SHOWN.items()},
 }
 _NUMBERS = frozenset(HEADINGS[4:])  # the columns whose cells are not broken
@@ -54,14 +55,19 @@ def pages(reports: Sequence[tuple[str, ProofRecord]], repeat: Repeat | None = No
     worst = next((kind for kind in ("failed", "unproved") if kind in verdicts), "passed")
     first = next(report for _, report in reports if report.verdict == worst)
     title = f"{worst}: {first.converted} against {first.source}"
+    shown = [line for name, report in reports for line in _section(name, report)]
+    return document(title, [*shown, *_repeat(repeat or Repeat(), first)])
+
+
+def document(title: str, lines: Iterable[str]) -> str:
+    """A page that needs no other file."""
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
-            *(line for name, report in reports for line in _section(name, report)),
-            *_repeat(repeat or Repeat(), first),
+            *lines,
             "</main></body></html>",
         ]
     )
@@ -93,10 +99,11 @@ def _section(name: str, report: ProofRecord) -> list[str]:
 
 def _heading(name: str, report: ProofRecord) -> str:
     lead = f"{escape(name)}: " if name else ""
-    return f"{lead}{_chip(report.verdict)} {escape(str(report.converted))} against {escape(str(report.source))}"
+    return f"{lead}{chip(report.verdict)} {escape(str(report.converted))} against {escape(str(report.source))}"
 
 
-def _chip(verdict: str) -> str:
+def chip(verdict: str) -> str:
+    """A verdict in its colours."""
     return f'<span class="chip {_KINDS[verdict]}">{escape(verdict)}</span>'
 
 
@@ -109,10 +116,11 @@ def _summary(report: ProofRecord) -> str:
         if figures
         else ""
     )
-    return f"{_counted(len(names), 'output')} on {_counted(len(report.sets), 'set')} of inputs{size}"
+    return f"{counted(len(names), 'output')} on {counted(len(report.sets), 'set')} of inputs{size}"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -193,16 +201,16 @@ def _outputs(report: ProofRecord) -> str:
         bar = f'<span class="bar{" over" if over else ""}"><i style="width:{width:.0f}%"></i></span>'
         cells = [
             ("output", f"<code>{escape(name)}</code>", ""),
-            ("verdict", _chip(SHOWN["unproved" if name in unproved and not over else output.verdict]), ""),
+            ("verdict", chip(SHOWN["unproved" if name in unproved and not over else output.verdict]), ""),
             ("type", escape(f"{output.dtype}{list(output.shape)}"), ""),
             ("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
             ("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
             ("used", f"{bar}{_used(figures.used, over)}" if figures else "", "n"),
             ("worst on", escape(inputs), ""),
         ]
-        lines.append(_cells(cells))
+        lines.append(cells_of_row(cells))
     headings = ("output", "verdict", "type", "max |diff|", "allowed", "used", "worst on")
-    return _frame(headings, lines)
+    return frame(headings, lines)
 
 
 def _used(share: float, over: bool) -> str:
@@ -264,16 +272,16 @@ def _table(headings: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
         shown = [
             (
                 name,
-                _chip(text) if text in _KINDS and name == "verdict" else escape(text),
+                chip(text) if text in _KINDS and name == "verdict" else escape(text),
                 "n" if name in _NUMBERS else "",
             )
             for name, text in pairs
         ]
-        lines.append(_cells(shown))
-    return _frame(headings, lines)
+        lines.append(cells_of_row(shown))
+    return frame(headings, lines)
 
 
-def _cells(cells: Iterable[tuple[str, str, str]]) -> str:
+def cells_of_row(cells: Iterable[tuple[str, str, str]]) -> str:
     """Cells of one row, each one element, which stands beside its label where rows are cards."""
     return "".join(
         f'<td data-label="{escape(name)}"{f" class={kind}" if kind else ""}>{f"<div>{inner}</div>" if inner else ""}</td>'
@@ -281,7 +289,8 @@ def _cells(cells: Iterable[tuple[str, str, str]]) -> str:
     )
 
 
-def _frame(headings: Sequence[str], lines: Iterable[str]) -> str:
+def frame(headings: Sequence[str], lines: Iterable[str]) -> str:
+    """A table of rows, each the cells that `cells_of_row` gives."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -17,7 +17,8 @@ body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 sy
 main { max-width: 72rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.4rem; line-height: 1.3; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
-p { margin: .4rem 0; } code, pre { font: .875rem/1.5 ui-monospace, monospace; } code { overflow-wrap: anywhere; }
+p { margin: .4rem 0; overflow-wrap: anywhere; }
+code, pre { font: .875rem/1.5 ui-monospace, monospace; } code { overflow-wrap: anywhere; }
 .soft { color: var(--soft); }
 .chip { display: inline-block; padding: .05rem .6rem; border-radius: 1rem; font-weight: 650; white-space: nowrap; }
 .pass { color: var(--good); background: var(--good-back); }
@@ -32,7 +33,9 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-n
 caption { text-align: left; color: var(--soft); padding-bottom: .4rem; }
 th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); white-space: nowrap; } td.n { white-space: nowrap; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: anywhere; } a { color: inherit; }
+.matrix th { white-space: normal; vertical-align: bottom; }
+.matrix :is(td, th):first-child { position: sticky; left: 0; background: var(--paper); }
 .bar { display: inline-block; width: 6rem; max-width: 60%; height: .5rem; margin-right: .5rem; vertical-align: middle; }
 .bar { background: var(--line); border-radius: .25rem; }
 .bar i { display: block; height: 100%; border-radius: .25rem; background: var(--good); } .bar.over i { background: var(--bad); }

@@ -184,7 +184,8 @@ def versions(*sides: str) -> dict[str, str]:
 
 
 def _side(runner: Runner, title: str) -> Side:
-    return Side(runner.framework, title or runner.title, runner.runtime)
+    opset = runner.graph.graph.opset_imports.get("") if runner.graph is not None else None
+    return Side(runner.framework, title or runner.title, runner.runtime, opset)
 
 
 def _with_graph(binding: Binding, graph: ir.Model) -> Binding:

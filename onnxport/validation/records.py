@@ -20,11 +20,13 @@ class Side:
         framework: ``"pytorch"``, ...
         title: what ran: class or file name.
         runtime: what ran it, where that is not the framework itself (``"onnxruntime"``, ``"onnx.reference"``).
+        opset: version of ai.onnx, where it is an ONNX model.
     """
 
     framework: str
     title: str
     runtime: str = ""
+    opset: int | None = None
 
     def __str__(self) -> str:
         return f"{self.framework} {self.title}{f' ({self.runtime})' if self.runtime else ''}"

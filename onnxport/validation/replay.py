@@ -113,7 +113,7 @@ def replay(
     """
     session: Session = model.new_session()
     left = Side("test data", sets[0].name or "given") if len(sets) == 1 else Side("test data", f"{len(sets)} sets")
-    right = Side("onnx", title or model.model.graph.name or "model", session.backend)
+    right = Side("onnx", title or model.model.graph.name or "model", session.backend, model.opset)
     length, allowed = of_model(model.model).length, limits or Tolerance()
 
     def own(inputs: Mapping[str, Any]) -> dict[str, Any]:

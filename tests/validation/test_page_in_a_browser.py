@@ -1,4 +1,4 @@
-"""The page of a report in Chromium, at three widths, light and dark: nothing falls off, all text can be read.
+"""The pages of a report and of many models in Chromium, at three widths, light and dark: nothing falls off, all text can be read.
 
 Pictures are kept in the folder that ONNXPORT_PICTURES names, for those who look at them.
 """
@@ -9,11 +9,15 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import onnx
 import pytest
 
 import onnxport
+from onnxport.validation.matrix import read_entries
+from onnxport.validation.matrix_html import write_matrix
+from onnxport.validation.records import WitnessRecord
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -76,37 +80,55 @@ window.onload = () => {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """The page of a proof that fails."""
+def pages(tmp_path_factory):
+    """The page of a proof that fails, with witnesses, and the one of many models."""
     source, other = (onnx.parser.parse_model(TEXT % op) for op in ("Relu", "Sigmoid"))
     report = onnxport.validate(source, other)
     assert report.verdict == "failed"
-    place = tmp_path_factory.mktemp("page") / "report.html"
+    refusing = WitnessRecord("b", "Engine of another kind", "2.0", refused=f"no kernel for {'ArgMax' * 20}-13")
+    report = replace(report, witnesses=(WitnessRecord("a", "Engine", "1.0", sets=report.sets), refusing))
+    folder = tmp_path_factory.mktemp("page")
     report.to_html(
-        place, command="onnxport validate a_rather_long_name_of_a_model.onnx another_one.onnx --html report.html"
+        folder / "one.html",
+        command="onnxport validate a_rather_long_name_of_a_model.onnx another_one.onnx --html report.html",
     )
-    return place.read_text()
+    (folder / "one.json").write_text(report.to_json())
+    sides = {"pytorch": replace(report.converted, framework="pytorch", runtime="", opset=None)}
+    sides |= {str(opset): replace(report.converted, opset=opset) for opset in (13, 21)}
+    for name, side in sides.items():
+        (folder / f"{name}.json").write_text(replace(report, converted=side, witnesses=()).to_json())
+    (folder / "a_rather_long_name_of_a_model_that_is_not_converted.json").write_text(
+        json.dumps({"error": {"type": "InvalidInputError", "message": "--opset is 99: 13 to 28"}})
+    )
+    write_matrix(folder / "matrix.html", read_entries(sorted(folder.glob("*.json"))))
+    return {"report": (folder / "one.html").read_text(), "matrix": (folder / "matrix.html").read_text()}
+
+
+ORDER = {"report": ["failed", "First "], "matrix": ["failed", "What i"]}  # the verdict, then what is wrong
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_read_at_every_width(page, tmp_path, scheme):
-    frames = "".join(f'<iframe width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>' for width in WIDTHS)
+def test_the_pages_are_read_at_every_width(pages, tmp_path, scheme):
+    shown = [(name, width) for name in pages for width in WIDTHS]
+    frames = "".join(
+        f'<iframe width="{width}" height="900" srcdoc="{html.escape(pages[name])}"></iframe>' for name, width in shown
+    )
     (tmp_path / "frames.html").write_text(f"<!doctype html><body>{frames}<script>{MEASURE}</script></body>")
     results = measured(tmp_path, scheme)
-    for width, found in zip(WIDTHS, results, strict=True):
-        assert found["over"] <= 0, (width, found)  # nothing falls off
-        assert found["cut"] == 0, (width, found)  # no table is scrolled
-        assert found["loose"] == 0, (width, found)  # a cell is one thing beside its label
-        assert found["contrast"] >= 4.5, (width, found)
-        assert found["small"] >= 12, (width, found)
+    for (name, width), found in zip(shown, results, strict=True):
+        assert found["over"] <= 0, (name, width, found)  # nothing falls off
+        assert found["cut"] == 0, (name, width, found)  # no table is scrolled
+        assert found["loose"] == 0, (name, width, found)  # a cell is one thing beside its label
+        assert found["contrast"] >= 4.5, (name, width, found)
+        assert found["small"] >= 12, (name, width, found)
         assert found["dark"] == (scheme == "dark")
         assert found["cards"] == (width < 700)
-        assert [text[:6] for text in found["order"][:2]] == ["failed", "First "]  # the verdict, then what is wrong
+        assert [text[:6] for text in found["order"][:2]] == ORDER[name]
     if os.environ.get("ONNXPORT_PICTURES"):
-        (tmp_path / "report.html").write_text(page)
-        for width in WIDTHS:
-            picture = f"{os.environ['ONNXPORT_PICTURES']}/report-{width}-{scheme}.png"
-            browse(tmp_path, scheme, f"--window-size={width},2000", f"--screenshot={picture}", "report.html")
+        for name, width in shown:
+            (tmp_path / f"{name}.html").write_text(pages[name])
+            picture = f"{os.environ['ONNXPORT_PICTURES']}/{name}-{width}-{scheme}.png"
+            browse(tmp_path, scheme, f"--window-size={width},2000", f"--screenshot={picture}", f"{name}.html")
 
 
 def measured(folder, scheme):
