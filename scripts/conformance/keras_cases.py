@@ -160,6 +160,9 @@ def randomised(model: Any) -> Any:
         signs = rng.choice([1] if "var" in variable.path else [-1, 1], variable.shape)
         width = 1 / np.sqrt(np.prod(variable.shape[:-1])) if len(variable.shape) > 1 else 1.0
         variable.assign(rng.uniform(0.2, 0.9, variable.shape) * signs * width)
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Normalization):  # keeps what it computes with beside its variables
+            layer.finalize_state()
     return model
 
 

@@ -26,6 +26,12 @@ shapes = {item.name: [str(size) for size in item.shape] for item in (*made.model
 assert shapes["ids"] == ["batch", "3"] and shapes["head"] == ["batch", "2"] and not shapes["steps"][1].isdigit()
 assert {"words/embeddings", "head/kernel"} <= set(made.model.graph.initializers)
 
+# JAX keeps the lower half of an integer's bits
+key = keras.Input((3,), dtype="int64")
+made = onnxport.convert(keras.Model(key, layers.IntegerLookup(vocabulary=[3, 5, 1])(key)))
+assert made.report.verdict == "passed", made.report
+assert made(np.array([[5, 2**32 + 5, -(2**40) + 1]])).tolist() == [[2, 2, 3]]
+
 layer = layers.Lambda(lambda x: x * 2)
 made = onnxport.convert(layer, inputs=(np.arange(6).reshape(2, 3),))
 assert made.report.verdict == "passed", made.report

@@ -75,17 +75,49 @@ _NARROWER = {
 
 
 def _narrow(model: ir.Model) -> None:
-    """Gives outputs of 64 bits the types that they have on a backend without."""
+    """Gives inputs of 64 bits the values, and outputs the types, that they have on a backend without."""
     graph = model.graph
     names = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
+    for value in graph.inputs:
+        if value.dtype in _NARROWER:
+            _wrap(graph, value, names)
     for place, value in enumerate(graph.outputs):
         if value.dtype not in _NARROWER:
             continue
         narrow, name = _NARROWER[value.dtype], value.name
-        value.name = next(
-            item for item in (f"{name}/wide{'_' * i}" for i in range(len(names) + 1)) if item not in names
-        )
-        node = ir.node("Cast", [value], {"to": narrow}, name=f"{name}/Cast")
-        node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, narrow, value.shape
+        value.name = _free(f"{name}/wide", names)
+        node = _cast(value, narrow, str(name))
         graph.append(node)
         graph.outputs[place] = node.outputs[0]
+
+
+def _wrap(graph: ir.Graph, value: ir.Value, names: set[str | None]) -> None:
+    """Has the graph read an input as that backend does, which keeps the lower half of its bits, or rounds it."""
+    assert value.dtype is not None
+    narrow = _NARROWER[value.dtype]
+    uses = [item for item in value.uses() if not _casts_to(item.node, narrow)]
+    if not uses:
+        return
+    first = _cast(value, narrow, _free(f"{value.name}/narrow", names))
+    second = _cast(first.outputs[0], value.dtype, _free(f"{value.name}/wrapped", names))
+    for node, place in uses:
+        node.replace_input_with(place, second.outputs[0])
+    graph.insert_before(graph[0], [first, second])
+
+
+def _casts_to(node: ir.Node, kind: ir.DataType) -> bool:
+    return node.op_type == "Cast" and node.attributes["to"].as_int() == kind
+
+
+def _cast(value: ir.Value, kind: ir.DataType, name: str) -> ir.Node:
+    node = ir.node("Cast", [value], {"to": kind}, name=f"{name}/Cast")
+    node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, kind, value.shape
+    return node
+
+
+def _free(name: str, names: set[str | None]) -> str:
+    """The name, with underscores behind it where it is taken."""
+    while name in names:
+        name += "_"
+    names.add(name)
+    return name
