@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -12,9 +13,53 @@ import onnx
 
 def reference_evaluator(model: onnx.ModelProto) -> Any:
     """An `onnx.reference.ReferenceEvaluator` of the model."""
+    return _evaluator()(model)
+
+
+@cache
+def _evaluator() -> type[Any]:
     from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
 
-    return ReferenceEvaluator(model, new_ops=[_loop()])
+    own = [_loop(), _erf(), _lp_normalization()]
+
+    class Evaluator(ReferenceEvaluator):
+        """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
+
+        def __init__(self, proto: Any, **options: Any) -> None:
+            super().__init__(proto, **{**options, "new_ops": own})
+
+    return Evaluator
+
+
+@cache
+def _erf() -> type[Any]:
+    from onnx.reference.op_run import OpRun
+
+    class Erf(OpRun):
+        """Erf in the type of its input: the evaluator's own (onnx 1.23) rounds float64 to float32, and Gelu with it."""
+
+        op_domain = ""
+
+        def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+            return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
+
+    return Erf
+
+
+@cache
+def _lp_normalization() -> type[Any]:
+    from onnx.reference.op_run import OpRun
+
+    class LpNormalization(OpRun):
+        """LpNormalization by a norm: the evaluator's own (onnx 1.23) adds the elements, not their sizes, where p is 1."""
+
+        op_domain = ""
+
+        def _run(self, x: np.ndarray, axis: int = -1, p: int = 2) -> tuple[np.ndarray]:
+            norm = np.linalg.norm(x.astype(np.float64), ord=p, axis=axis, keepdims=True)
+            return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
+
+    return LpNormalization
 
 
 @cache

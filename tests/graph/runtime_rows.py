@@ -192,6 +192,7 @@ ROWS = [
         (f"ArgMax-{kind.__name__}", lambda op, x: op.ArgMax(x, axis=0), [whole(kind, 9)], OPSETS, 0)
         for kind in (np.int16, np.uint16, np.uint32, np.uint64)
     ],
+    ("NonZero-scalar", lambda op, x: op.NonZero(x), [np.float32(2.5)], OPSETS, 0),
     ("NonZero-double", lambda op, x: op.NonZero(x), [np.asarray([[0.0, -0.0, 1e-320], [np.nan, 2.0, 0.0]])], OPSETS, 0),
     (
         "OneHot-double",

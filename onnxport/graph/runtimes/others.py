@@ -66,6 +66,16 @@ def _has_computed_axes(node: ir.Node) -> bool:
     return axes is not None and axes.const_value is None and dims(node.inputs[0]) is not None
 
 
+def _is_of_scalar(node: ir.Node) -> bool:
+    shape = operand(node, 0).shape
+    return shape is not None and shape.rank() == 0
+
+
+def non_zero_of_scalar(op: OpBuilder, node: ir.Node) -> Written:
+    """NonZero of a vector, without its row."""
+    return op.Slice(op.NonZero(op.Reshape(op.cast(operand(node, 0), _T.BOOL), [1])), [0], [0], [0])
+
+
 def non_zero(op: OpBuilder, node: ir.Node) -> Written:
     """NonZero of whether an element is not 0."""
     return op.NonZero(op.cast(operand(node, 0), _T.BOOL))
@@ -345,6 +355,14 @@ OTHERS = (
     ),
     _resize(nearest, "Gather", applies=_is_plain_nearest),
     Defect(("EyeLike",), generated(_T.INT64), "int64 and Cast", dtypes=_GENERATED - {_T.FLOAT16, _T.BFLOAT16}),
+    Defect(
+        ("NonZero",),
+        non_zero_of_scalar,
+        "none of NonZero's rows",
+        reason="of a scalar onnxruntime gives [1, n], as NumPy once did, where the specification has [0, n]",
+        applies=_is_of_scalar,
+        misread=True,
+    ),
     Defect(
         ("Bernoulli",),
         bernoulli,

@@ -155,8 +155,8 @@ def elu(xp: KerasNamespace, x: KerasValue, *, alpha: float = 1.0) -> Any:
 
 @native.op("Gelu", versions=(20,))
 def gelu(xp: KerasNamespace, x: KerasValue, *, approximate: str = "none") -> Any:
-    """Gelu in its exact form."""
-    if approximate != "none":
+    """Gelu in its exact form; of float64 the layer's root of 2 is a float32."""
+    if approximate != "none" or x.dtype == "float64":
         return NotImplemented
     return _activated(xp, x, lambda: keras.layers.Activation("gelu", name=xp.layer_name("gelu"), dtype=x.dtype))
 

@@ -232,11 +232,11 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
 
 
 def nonzero(x: Tensor) -> Tensor:
-    """[rank, n]: indices of what is not zero."""
-    return torch.nonzero(x.reshape(1) if x.dim() == 0 else x).transpose(0, 1)
+    """[rank, n]: indices of what is not zero; no row for a scalar."""
+    return torch.nonzero(x).transpose(0, 1)
 
 
-rule(nonzero, lambda fresh, x: torch.empty((max(x.dim(), 1), fresh), dtype=torch.int64, device=META))
+rule(nonzero, lambda fresh, x: torch.empty((x.dim(), fresh), dtype=torch.int64, device=META))
 
 
 def compress(x: Tensor, condition: Tensor, axis: int) -> Tensor:

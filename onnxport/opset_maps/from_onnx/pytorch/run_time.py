@@ -40,10 +40,12 @@ class RunTimeOperator(nn.Module):
         super().__setstate__({**state, "call": _call(state["call"])})
 
     def forward(self, *operands: Operand) -> Any:
-        """The operator's outputs."""
+        """The operator's outputs; the first alone where the node lists no other."""
         xp = self.arrays()
         xp.run_time_device = next((x.device for x in leaves(operands) if isinstance(x, torch.Tensor)), None)
         result = self.call(xp, list(operands))
+        if isinstance(result, tuple) and self.call.context.output_count <= 1:
+            result = result[0]
         return tuple(to_tensor(xp, x) for x in result) if isinstance(result, tuple) else to_tensor(xp, result)
 
     def extra_repr(self) -> str:

@@ -273,7 +273,8 @@ def _window(name: str) -> Callable[..., Any]:
     def operator(xp: Namespace, size: Host, *, output_datatype: int = 1, periodic: int = 1) -> HostValue:
         count = number(scalar(size))
         n = np.arange(count) / max(count if periodic else count - 1, 1)
-        values = sum(term * np.cos(2 * np.pi * k * n) for k, term in enumerate(_WINDOWS[name]))
+        terms = [term * np.cos(2 * np.pi * k * n) for k, term in enumerate(_WINDOWS[name])]
+        values = sum(terms[1:]) + terms[0]  # the largest last: Blackman's ends are 0, not what rounding leaves
         dtype = ir.DataType(output_datatype)
         return HostValue(np.asarray(values).astype(dtype.numpy()), dtype)
 

@@ -38,6 +38,13 @@ def tensor_of(array: Array, dtype: ir.DataType | None = None) -> tf.Tensor:
     return tf.constant(held_array(array, dtype))
 
 
+def as_held(x: tf.Tensor | complex, held: tf.DType) -> tf.Tensor:
+    """A tensor or Python number in an element type; of the latter `tf.cast` alone would make a float32 first."""
+    if isinstance(x, (bool, int, float, complex)):
+        x = np.asarray(x).astype(held.as_numpy_dtype)
+    return tf.cast(x, held)
+
+
 def held_array(array: Array, dtype: ir.DataType | None = None) -> Array:
     """`array` in an element type that TensorFlow has, its numbers unchanged."""
     if array.dtype.kind in "OUS":

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
-from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import as_held, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily
 
 
@@ -123,7 +123,7 @@ class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
 def _tensors(xs: Sequence[tf.Tensor | complex]) -> list[tf.Tensor]:
     """Operands of one element type: Python numbers take that of the first tensor."""
     dtype = next(x.dtype for x in xs if isinstance(x, (tf.Tensor, tf.Variable)))
-    return [x if isinstance(x, (tf.Tensor, tf.Variable)) else tf.cast(x, dtype) for x in xs]
+    return [x if isinstance(x, (tf.Tensor, tf.Variable)) else as_held(x, dtype) for x in xs]
 
 
 def _as_bias(x: object, other: object) -> Any:

@@ -63,7 +63,10 @@ class TensorFlowIndexingFamily(TensorFlowTensorFamily):
         return with_shape(scatter(x, places, updates), x.shape.as_list())
 
     def nonzero(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.transpose(tf.where(x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))))
+        flags = x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))
+        if x.shape.rank == 0:  # which tf.where refuses
+            return tf.zeros([0, tf.cast(flags, tf.int32)], tf.int64)
+        return tf.transpose(tf.where(flags))
 
     def compress(self, x: tf.Tensor, condition: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.gather(x, tf.squeeze(tf.where(condition), [1]), axis=axis)

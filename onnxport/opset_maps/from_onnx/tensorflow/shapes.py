@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, as_held, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, all_known, known
 
@@ -114,7 +114,7 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
             return x
         if mode == "constant":
             amounts = tf.stack([size_vector(pair) for pair in pads])
-            fill = value if x.dtype == tf.string else tf.reshape(tf.cast(value, x.dtype), [])
+            fill = value if x.dtype == tf.string else tf.reshape(as_held(value, x.dtype), [])
             sized = zip(self.shape(x), pads, strict=True)
             ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
             return with_shape(tf.pad(x, amounts, constant_values=fill), ends)

@@ -10,7 +10,14 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.tensorflow.elements import OF_TF, converted, held_in, power_of_two, tensor_of
+from onnxport.opset_maps.from_onnx.tensorflow.elements import (
+    OF_TF,
+    as_held,
+    converted,
+    held_in,
+    power_of_two,
+    tensor_of,
+)
 from onnxport.opset_maps.from_onnx.values import (
     Array,
     Host,
@@ -127,7 +134,7 @@ class TensorFlowTensorFamily(Namespace):
 
     def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> tf.Tensor:
         held = held_in(dtype)
-        value = tf.reshape(tf.cast(fill_value, held), []) if held != tf.string else tf.convert_to_tensor(fill_value)
+        value = tf.reshape(as_held(fill_value, held), []) if held != tf.string else tf.convert_to_tensor(fill_value)
         return with_shape(tf.fill(size_vector(shape), value), shape)
 
     def arange(
@@ -139,7 +146,7 @@ class TensorFlowTensorFamily(Namespace):
         wide = held
         if held not in (tf.int32, tf.int64, tf.float32, tf.float64):
             wide = tf.float32 if held.is_floating else tf.int64
-        return tf.cast(tf.range(*(tf.cast(bound, wide) for bound in (start, stop, step))), held)
+        return tf.cast(tf.range(*(as_held(bound, wide) for bound in (start, stop, step))), held)
 
     def random(
         self, law: Law, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
