@@ -14,11 +14,11 @@ FRAMEWORKS = [
     pytest.param("tensorflow", marks=pytest.mark.tensorflow),
     pytest.param("keras", marks=[pytest.mark.keras, pytest.mark.tensorflow]),
 ]
+RECURRENT = 'LSTM <hidden_size = 1, activations = ["Sigmoid", "Softsign", "Tanh"]>'
 DIFFERED = {
     "NonZero of a scalar": ("(float x) => (int64[N, M] y) {y = NonZero(x)}", [np.float32(5)]),
     "one output of a recurrent operator that waits for the run": (
-        "(float[2, 2, 3] x, float[1, 4, 3] w, float[1, 4, 1] r) => (float[2, 1, 2, 1] y) {y = LSTM "
-        + '<hidden_size = 1, activations = ["Sigmoid", "Softsign", "Tanh"]> (x, w, r)}',
+        f"(float[2, 2, 3] x, float[1, 4, 3] w, float[1, 4, 1] r) => (float[2, 1, 2, 1] y) {{y = {RECURRENT} (x, w, r)}}",
         [F32, F32[:1, :1].repeat(4, 1), F32[:1, :1, :1].repeat(4, 1)],
     ),
     "Gelu of float64": (
