@@ -54,6 +54,7 @@ class Traced:
     outputs: tuple[str, ...]  # name of each leaf of the result
     symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
     notes: tuple[str, ...]  # how it was traced
+    other_sizes: tuple[dict[str, int], ...] = ()  # at which the model decides otherwise than it was traced
 
     def functional(self, reason: str) -> Traced:
         """The same model after torch's functionalisation: no in-place operators, no views that are written to."""
@@ -396,7 +397,8 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     where = conditions(program, traced.symbols)
-    return replace(traced, notes=(*traced.notes, only_where(where))) if where else traced
+    notes = (*traced.notes, only_where(list(where))) if where else traced.notes
+    return replace(traced, notes=notes, other_sizes=tuple(where.values()))
 
 
 def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:

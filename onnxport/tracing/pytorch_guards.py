@@ -12,42 +12,57 @@ from torch.export import ExportedProgram
 from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 _TRIED = (2, 3, 4, 5, 7, 8, 16, 27, 64, 1000, 4095)  # sizes; every trace excludes 0 and 1
+_GREATEST, _BESIDE = 1 << 12, 24  # of sizes beside a condition's numbers: the greatest, and how many
 _MOST = 3  # symbols in a condition that is looked at, and conditions that are named
 _LOOKED_AT = 256  # conditions: a substitution takes sympy some 0.1 ms
 _REMAINDER = re.compile(r"\b(?:Python)?Mod\(([^(),]+), (\d+)\)")
 
 
-def conditions(program: ExportedProgram, names: Mapping[str, str]) -> list[str]:
-    """What must be true of the sizes that vary, in the names that they have (by torch's symbols).
+def conditions(program: ExportedProgram, names: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """What must be true of the sizes that vary, in the names that they have (by torch's symbols), each with sizes that break it.
 
     Left out are what holds for all sizes that are tried, what says that a part of a size is not 0 or 1, as every trace does, and
     what says the same of them as a shorter one.
     """
     modes = (getattr(value, "fake_mode", None) for value in recorded_inputs(program).values())
     env = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
-    said: dict[Any, str] = {}
+    said: dict[Any, tuple[str, dict[str, int]]] = {}
     every = dict.fromkeys(guard.expr for guard in (() if env is None else env.guards))
-    for condition in [item for item in every if _says_of(item, names)][:_LOOKED_AT]:
+    looked_at = [item for item in every if _says_of(item, names)][:_LOOKED_AT]
+    tried = _tried(looked_at)
+    for condition in looked_at:
         free = sorted(condition.free_symbols, key=str)
-        holds = tuple(_holds(condition, sizes) for sizes in _sizes(free))
+        broken = [sizes for sizes in _sizes(free, tried) if not _holds(condition, sizes)]
         text = _text(condition.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
-        if not all(holds) and len(text) < len(said.get((tuple(free), holds), text + " ")):
-            said[tuple(free), holds] = text
-    return list(said.values())
+        key = (tuple(free), tuple(tuple(sizes.values()) for sizes in broken))
+        if broken and (key not in said or len(text) < len(said[key][0])):
+            least = min(broken, key=lambda sizes: max(sizes.values()))
+            said[key] = text, {names[str(symbol)]: size for symbol, size in least.items()}
+    return dict(said.values())
 
 
-def _sizes(symbols: Sequence[sympy.Basic]) -> Iterator[dict[sympy.Basic, int]]:
-    """Sizes for symbols: each alone takes all that are tried, several take them shifted against each other."""
+def _tried(looked_at: Sequence[sympy.Basic]) -> tuple[int, ...]:
+    """The sizes that are tried: the usual ones, and those beside numbers of the conditions."""
+    numbers = dict.fromkeys(int(item) for condition in looked_at for item in condition.atoms(sympy.Integer))
+    beside = dict.fromkeys(size for number in numbers for size in (number - 1, number, number + 1))
+    return tuple(sorted({*_TRIED, *[size for size in beside if 2 <= size <= _GREATEST][:_BESIDE]}))
+
+
+def _sizes(symbols: Sequence[sympy.Basic], tried: Sequence[int]) -> Iterator[dict[sympy.Basic, int]]:
+    """Sizes for symbols: one alone takes all that are tried, several take the usual ones shifted against each other."""
+    if len(symbols) == 1:
+        yield from ({symbols[0]: size} for size in tried)
+        return
     count = len(_TRIED)
-    for shift in range(count if len(symbols) > 1 else 1):
-        for i in range(0, count, 1 if len(symbols) == 1 else 3):
+    for shift in range(count):
+        for i in range(0, count, 3):
             yield {symbol: _TRIED[(i + place * shift) % count] for place, symbol in enumerate(symbols)}
 
 
 def _says_of(condition: sympy.Basic, names: Mapping[str, str]) -> bool:
     """Whether it is about the sizes of these names, and not what every trace needs."""
     free = {str(item) for item in condition.free_symbols}
-    of_every_trace = isinstance(condition, sympy.Ne) and condition.args[1] in (0, 1)
+    of_every_trace = isinstance(condition, sympy.Ne) and condition.args[1] in (0, 1) and "Mod(" not in str(condition)
     return not of_every_trace and 0 < len(free) <= _MOST and free <= names.keys()
 
 
@@ -66,7 +81,7 @@ def _text(condition: sympy.Basic) -> str:
     return str(condition)
 
 
-def only_where(said: list[str]) -> str:
+def only_where(said: Sequence[str]) -> str:
     """What a report says of conditions."""
     more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
     return f"the trace holds only where {', '.join(said[:_MOST])}{more}: the model decides on sizes"

@@ -13,6 +13,7 @@ from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.converters.to_onnx.pytorch_refused import check_runs
 from onnxport.converters.to_onnx.pytorch_scopes import scopes_of
 from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
+from onnxport.graph import decisions
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.module_state import STATE, written
 from onnxport.graph.names import check_outputs_apart, chosen_names
@@ -144,6 +145,8 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     state = lowering.boundary.state(model.graph)
     if state.keys:
         model.metadata_props[STATE] = written(state)
+    if traced.other_sizes:
+        model.metadata_props[decisions.OTHER_SIZES] = decisions.written(traced.other_sizes)
     scopes = None if merge else scopes_of(program)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in, scopes=scopes)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import InvalidInputError, OnnxportError, first_line, reason_of
+from onnxport.graph import decisions
 from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
@@ -110,6 +111,9 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return
     certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
     yield certain_sets(parties.chances, certain, seed)
+    for sizes in decisions.read(parties.graph.metadata_props) if parties.graph is not None else ():
+        if sizes.keys() <= inputs.sizes.keys():
+            yield _at_plan(inputs, "where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
     others = list(plans(inputs.sizes, inputs.batch, inputs.steps))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)

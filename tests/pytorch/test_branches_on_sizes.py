@@ -1,0 +1,87 @@
+"""Models that decide on sizes which the file lets vary: the proof runs them where they decide otherwise than they were traced."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+import onnxport  # noqa: E402
+from onnxport.errors import ValidationError  # noqa: E402
+from onnxport.graph import decisions  # noqa: E402
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] % 2 else x
+
+
+class Windows(torch.nn.Module):
+    """Decides at every eighth length, which no usual set of sizes has."""
+
+    def forward(self, x):
+        return x.flip(1) if x.shape[1] % 8 == 0 else x
+
+
+class Long(torch.nn.Module):
+    def forward(self, x):
+        return x.mean(1) if x.shape[1] > 10 else x.sum(1)
+
+
+class Large(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] >= 50 else x
+
+
+class One(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] == 13 else x
+
+
+class Bounded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places = torch.nn.Parameter(torch.rand(20, 4))
+
+    def forward(self, x):
+        if x.shape[1] > 20:
+            raise ValueError("at most 20")
+        return x + self.places[: x.shape[1]]
+
+
+LENGTH = {"x": {1: "t"}}
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "dynamic", "condition"),
+    [
+        (Halves(), (3, 2), None, "batch % 2 != 0"),
+        (Halves(), (4, 2), None, "batch % 2 == 0"),
+        (Windows(), (2, 6, 4), LENGTH, "t % 8 != 0"),
+        (Long(), (2, 6, 4), LENGTH, "t <= 10"),
+        (Large(), (2, 4), None, "batch < 50"),
+        (One(), (2, 4), None, "batch != 13"),
+    ],
+)
+def test_another_way_at_other_sizes_is_no_silent_pass(net, shape, dynamic, condition):
+    x = torch.rand(shape) + 0.5
+    with pytest.raises(ValidationError) as caught:
+        onnxport.convert(net.eval(), inputs=(x,), dynamic_shapes=dynamic)
+    assert f"holds only where {condition}" in str(caught.value)
+    assert "where the source decides otherwise" in str(caught.value)
+
+
+def test_the_file_keeps_the_sizes_for_a_later_proof(tmp_path):
+    net, x = Large().eval(), torch.rand(2, 4) + 0.5
+    model = onnxport.convert(net, inputs=(x,), validate=False)
+    assert decisions.read(model.model.metadata_props) == ({"batch": 50},)
+    model.save(tmp_path / "model.onnx")
+    assert onnxport.validate(net, tmp_path / "model.onnx", inputs=(x,)).verdict == "failed"
+
+
+def test_sizes_that_the_source_refuses_itself_are_none_of_the_file():
+    assert onnxport.convert(Bounded().eval(), inputs=(torch.rand(2, 6, 4),), dynamic_shapes=LENGTH).report.passed
+
+
+@pytest.mark.parametrize("text", ["[", "3", '[{"t": -1}]', '[{"t": 100000000000}]', '[{"t": "9"}]', '["t"]'])
+def test_sizes_that_somebody_else_wrote_are_left_alone(text):
+    assert decisions.read({decisions.OTHER_SIZES: text}) == ()
