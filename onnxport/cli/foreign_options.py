@@ -24,6 +24,7 @@ _HERE = {
     "--extra-opset": "--extra-opset",
     "--debug": "--verbose",
     "--fp16": "--dtype=float16",
+    "--dequantize": "--dtype=float32",
 }
 _TENSOR = re.compile(r"([\w./-]+:\d+)(\[[-\d, ]*\])?")  # its name, and sizes that it is given
 # Options that ask for what happens anyway.
@@ -36,7 +37,6 @@ _INSTEAD = {
     "--shape-override": "give sizes by --dynamic x:0=4, or in the example inputs",
     "--inputs-as-nchw": "inputs keep their layout: transpose them before the model, or in package.module:factory",
     "--outputs-as-nchw": "outputs keep their layout: transpose them after the model, or in package.module:factory",
-    "--dequantize": "quantised operators are written as ONNX's own",
 }
 
 

@@ -31,7 +31,9 @@ class Order(ProofOptions):
     ] = None
     dtype: Annotated[
         str | None,
-        Option(help="float16, bfloat16: compute in it what is safe. int8, int4: weights. Of a folder also float32."),
+        Option(
+            help="float16, bfloat16: compute in it what is safe. int8, int4: weights. Of a folder or TFLite file: float32."
+        ),
     ] = None
     keep_io_types: Annotated[bool, Option("--keep-io-types", help="Take and give float32 beside --dtype.")] = False
     functions: Annotated[

@@ -110,8 +110,8 @@ def convert(
         task: what a model in a Hugging Face folder is for: ``"text-generation-with-past"``, ``"fill-mask"``; by default that of
             its class.
         dtype: ``"float16"`` or ``"bfloat16"`` computes in it what is safe there; of a Hugging Face folder the weights'
-            type, ``"float32"`` too. ``"int8"`` or ``"int4"`` holds the weights of products in blocks of so many bits. By default
-            what the model has.
+            type, ``"float32"`` too; of a quantised TFLite file ``"float32"`` has its real numbers, unrounded. ``"int8"`` or
+            ``"int4"`` holds the weights of products in blocks of so many bits. By default what the model has.
         keep_io_types: with `dtype` the model takes and gives float32 all the same.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
         functions: classes of PyTorch modules, or their names, each of whose calls stays a function of the ONNX model, equal
@@ -192,11 +192,15 @@ def convert(
                 else:
                     if states is not None and source.with_states is not None:
                         live, request = source.with_states(live, request)
+                    real = dtype == "float32" and source.in_real_numbers is not None
+                    if real and source.in_real_numbers is not None:
+                        live, request = source.in_real_numbers(live), replace(request, dtype=None, keep_io_types=None)
                     hub = _exported(live, source, request)
+                    hub.notes = (*hub.notes, _IN_REAL_NUMBERS) if real else hub.notes
                 if optimize == "inference":
                     bake(hub.model)
                 lower = None
-                if dtype is not None and source.hub_folder is None:
+                if request.dtype is not None and source.hub_folder is None:
                     lower = lowered(hub, request, typed=source_model is None)
                     hub = lower.result
                 if functions is not None and source.hub_folder is None:
@@ -214,6 +218,11 @@ def convert(
         stage(f"writing {file_name(output)}")
         save(result, target.name, output)
     return result
+
+
+_IN_REAL_NUMBERS = (
+    "the file's quantised numbers stand as the real ones; its own kernels round what goes between operators"
+)
 
 
 def _exported(live: object, source: Framework, request: Request) -> OnnxModel:

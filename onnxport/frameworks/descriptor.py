@@ -208,6 +208,8 @@ class Framework:
         register_inputs: makes classes among the inputs and keyword inputs known to it.
         start: what its package does at its first use, once imported, and may write about; None where that is nothing.
         unchanged: a context after which the framework's global state is as before.
+        in_real_numbers: of a quantised model one that computes with the real numbers that its own stand for, in float32;
+            None where ``dtype="float32"`` has no such meaning.
         with_states: of a model that keeps a state and the request ``states="io"`` a model without state and the request for it;
             None where its models have no such form.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
@@ -242,6 +244,7 @@ class Framework:
     start: Callable[[], None] | None = None
     unchanged: Callable[[], AbstractContextManager[None]] | None = None
     with_states: Callable[[object, Request], tuple[object, Request]] | None = None
+    in_real_numbers: Callable[[object], object] | None = None
     export: Callable[[object, Request], OnnxModel] | None = None
     build: Callable[[ir.Model], object] | None = None
     hub_folder: Folder | None = None

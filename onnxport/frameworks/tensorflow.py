@@ -65,6 +65,7 @@ FRAMEWORK = Framework(
     ),
     names_outputs=True,
     node_bytes=30 << 10,
+    in_real_numbers=Lazy("onnxport.tracing.tensorflow:in_real_numbers"),
     start=Lazy("onnxport.tracing.tensorflow_state:start"),
     unchanged=Lazy("onnxport.tracing.tensorflow_state:unchanged"),
     **rooms("tensorflow"),

@@ -19,6 +19,7 @@ from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_checkpoint import load_checkpoint
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
+from onnxport.tracing.tensorflow_lite.dequantised import dequantised, is_quantised
 from onnxport.tracing.tensorflow_lite.model import LiteModel
 from onnxport.tracing.tensorflow_lite.model import trace as trace_lite
 from onnxport.tracing.tensorflow_program import Program, renamed
@@ -77,6 +78,19 @@ def load_part(
     function = functions[concrete_function]
     function.onnxport_model = model  # its variables live as long as the model does
     return function
+
+
+def in_real_numbers(model: object) -> Any:
+    """A TFLite file whose whole numbers that stand for real ones are these; nothing is rounded between its operators.
+
+    Raises:
+        InvalidInputError: it is none, or holds no such numbers.
+    """
+    if not isinstance(model, LiteModel) or not is_quantised(model):
+        raise InvalidInputError(
+            "dtype='float32': the weights are float32 already, or keep their types; a TFLite file's quantised ones become it"
+        )
+    return model.with_content(dequantised)
 
 
 def load_libraries(paths: Sequence[str]) -> None:

@@ -101,6 +101,21 @@ def test_quantised_classifiers(tmp_path, setup):
                 assert makers.count("DequantizeLinear") in (0, 3)  # a mean of windows may be a convolution too
 
 
+@pytest.mark.parametrize("setup", [whole_outside(tf.int8), half], ids="int8 half".split())
+def test_quantised_files_in_real_numbers(run, tmp_path, setup):
+    """As the alias of tf2onnx spells it; the interpreter runs the file without its steps, near to what it runs with them."""
+    path = written(tmp_path / "q.tflite", function_of(network, [None, 9, 8, 3]), setup=setup)
+    done = run("tf2onnx", "--tflite", "q.tflite", "--dequantize", "--output", "q.onnx")
+    assert (done.code, done.err) == (0, "")
+    assert "note: the file's quantised numbers stand as the real ones" in done.out
+    model = onnxport.OnnxModel.load("q.onnx")
+    assert {"QuantizeLinear", "DequantizeLinear", "Cast"}.isdisjoint(node.op_type for node in model.model.graph)
+    image = np.random.default_rng(2).normal(size=(1, 9, 8, 3)).astype(np.float32)
+    np.testing.assert_allclose(model(image), network(tf.constant(image)), atol=0.02)
+    with pytest.raises(InvalidInputError, match="the weights are float32 already"):
+        onnxport.convert(written(path, function_of(network, [1, 9, 8, 3])), dtype="float32")
+
+
 def test_a_wrong_zero_point_fails(tmp_path):
     path = written(tmp_path / "q.tflite", function_of(network, [None, 9, 8, 3]), setup=whole_outside(tf.int8))
     result = onnxport.convert(path, validate=False)

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -145,6 +145,14 @@ class LiteFile:
                     buffer.data = change(np.array(data).view(np.float32)).view(np.uint8)
                     buffer.offset = buffer.size = 0
         return _packed(content)
+
+    def with_content(self, change: Callable[[LiteFile, Any], Any]) -> Self:
+        """The file as `change` gives its content."""
+        result = copy(self)
+        for name in ("rewritten", "has_steps", "signatures"):  # of the old content
+            result.__dict__.pop(name, None)
+        result._content, result._graphs = change(self, self._content), {}
+        return result
 
     @cached_property
     def has_steps(self) -> bool:
