@@ -31,6 +31,8 @@ OPTIONS = {
     "task": "only a model in a Hugging Face folder can be meant for several",
     "dtype": "a smaller type is that of an ONNX model: convert to ONNX with it",
     "keep_io_types": "only the types of an ONNX model of tensors that dtype= makes smaller are kept",
+    "inputs_as_nchw": "only inputs of an ONNX model of tensors are turned",
+    "outputs_as_nchw": "only outputs of an ONNX model of tensors are turned",
     "weights": "it holds its own: load others into the model itself first",
     "functions": "only blocks of PyTorch's modules, converted to ONNX, become functions",
     "states": "only buffers of a PyTorch module become inputs and outputs",

@@ -100,7 +100,7 @@ class Request:
                 "dynamic_shapes= and the several examples in inputs= both say which dimensions vary: give one of them"
             )
         for name in ("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"):
-            _check_names(name, getattr(self, name))
+            check_names(name, getattr(self, name))
         both = set(self.input_names or ()) & set(self.output_names or ())
         if both:
             raise InvalidInputError(
@@ -140,7 +140,12 @@ def _versions(given: Mapping[str, int]) -> tuple[int | None, dict[str, int]]:
     return given.get("", given.get("ai.onnx")), others
 
 
-def _check_names(option: str, names: Sequence[str] | None) -> None:
+def check_names(option: str, names: Sequence[str] | None) -> None:
+    """Refuses what is no list of different names.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence):

@@ -166,7 +166,10 @@ _OWN = frozenset(
     "test_data tag concrete_function load_op_libraries".split()
 )
 _READ: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), console.words),
+    **dict.fromkeys(
+        ("input_names", "output_names", "cut_inputs", "cut_outputs", "inputs_as_nchw", "outputs_as_nchw", "methods"),
+        console.words,
+    ),
     "functions": lambda given: "auto" if list(given) == ["auto"] else console.words(given),
     "dynamic": dynamic_shapes,
     "option": estimator_options,

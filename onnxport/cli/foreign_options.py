@@ -22,6 +22,8 @@ _HERE = {
     "--rename-outputs": "--output-names",
     "--outputs": "--output-names",
     "--extra-opset": "--extra-opset",
+    "--inputs-as-nchw": "--inputs-as-nchw",
+    "--outputs-as-nchw": "--outputs-as-nchw",
     "--debug": "--verbose",
     "--fp16": "--dtype=float16",
     "--dequantize": "--dtype=float32",
@@ -35,8 +37,6 @@ _INSTEAD = {
     "--target": "say what the graph is for with --runtime",
     "--custom-ops": "register the operator with onnxport.register_to_onnx",
     "--shape-override": "give sizes by --dynamic x:0=4, or in the example inputs",
-    "--inputs-as-nchw": "inputs keep their layout: transpose them before the model, or in package.module:factory",
-    "--outputs-as-nchw": "outputs keep their layout: transpose them after the model, or in package.module:factory",
 }
 
 

@@ -48,6 +48,8 @@ class Order(ProofOptions):
     dynamic: Annotated[
         Words, Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable.")
     ] = None
+    inputs_as_nchw: Annotated[Words, Option(help="Inputs to take as NCHW, though the source has channels last.")] = None
+    outputs_as_nchw: Annotated[Words, Option(help="Outputs to give as NCHW.")] = None
     cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
     cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
     methods: shared.Methods = None

@@ -15,13 +15,10 @@ from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
 
 _REGISTER = "register the operator with onnxport.register_to_onnx('tensorflow', 'Op')"
-_LAYOUT = "inputs and outputs keep their layout: transpose them in the function that is converted"
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "custom_ops": ((None,), _REGISTER),
     "custom_op_handlers": ((None,), _REGISTER),
     "custom_rewriter": ((None,), "rewrite the graph of the result with onnx-ir"),
-    "inputs_as_nchw": ((None, []), _LAYOUT),
-    "outputs_as_nchw": ((None, []), _LAYOUT),
     "extra_opset": ((None,), _REGISTER),
     "shape_override": ((None, {}), "give the sizes in input_signature=, or with model.set_shapes afterwards"),
     "target": (
@@ -59,7 +56,7 @@ def from_keras(
         InvalidInputError: an argument asks for what is not done here.
         OnnxportError: see `onnxport.convert`.
     """
-    return _from(model, input_signature, opset, output_path, "from_keras", _others(locals()))
+    return _from(model, input_signature, opset, output_path, "from_keras", locals())
 
 
 def from_function(
@@ -86,7 +83,7 @@ def from_function(
     """
     if input_signature is None and not hasattr(function, "structured_input_signature"):
         input_signature = getattr(function, "input_signature", None)
-    return _from(function, input_signature, opset, output_path, "from_function", _others(locals()))
+    return _from(function, input_signature, opset, output_path, "from_function", locals())
 
 
 def from_graph_def(
@@ -114,8 +111,9 @@ def from_graph_def(
         InvalidInputError: an argument asks for what is not done here, or the graph has other inputs and outputs than are named.
         OnnxportError: see `onnxport.convert`.
     """
+    layout = {"inputs_as_nchw": inputs_as_nchw or None, "outputs_as_nchw": outputs_as_nchw or None}
     refuse_others("tf2onnx.convert.from_graph_def", _others(locals()), _NEUTRAL)
-    result: OnnxModel = onnxport_convert(graph_def, target_opset=opset, output=output_path)
+    result: OnnxModel = onnxport_convert(graph_def, target_opset=opset, output=output_path, **layout)
     for asked, own, kind in (
         (input_names, result.input_names, "inputs"),
         (output_names, result.output_names, "outputs"),
@@ -134,22 +132,32 @@ def _others(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from(
-    model: Any, signature: Sequence[Any] | None, opset: int | None, path: Any, function: str, others: dict[str, Any]
+    model: Any, signature: Sequence[Any] | None, opset: int | None, path: Any, function: str, given: dict[str, Any]
 ) -> tuple[onnx.ModelProto, None]:
-    refuse_others(f"tf2onnx.convert.{function}", others, _NEUTRAL)
+    refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
+    layout = {name: given[name] or None for name in ("inputs_as_nchw", "outputs_as_nchw")}
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
+    names = [getattr(spec, "name", None) for spec in signature or ()]
     if signature is not None and getattr(model, "inputs", None):  # a functional model, which knows its own inputs
-        names = [getattr(spec, "name", None) for spec in signature]
         result: OnnxModel = onnxport_convert(
             model, target_opset=opset, input_names=[str(name) for name in names] if all(names) else None
         )
         result = _sized(result, signature)
+        if any(layout.values()):
+            result = onnxport_convert(result, **layout)
         if path is not None:
             result.save(path)
         return result.proto, None
-    inputs = None if signature is None else tuple(signature)
-    return onnxport_convert(model, inputs=inputs, target_opset=opset, output=path).proto, None
+    result = onnxport_convert(
+        model,
+        inputs=None if signature is None else tuple(signature),
+        input_names=[str(name) for name in names] if names and all(names) else None,
+        target_opset=opset,
+        output=path,
+        **layout,
+    )
+    return result.proto, None
 
 
 def _sized(model: OnnxModel, signature: Sequence[Any]) -> OnnxModel:

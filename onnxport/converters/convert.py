@@ -25,7 +25,7 @@ from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances, of_estimators
 from onnxport.progress import stage
-from onnxport.request import Optimize, Request, States, Strategy
+from onnxport.request import Optimize, Request, States, Strategy, check_names
 from onnxport.validation import prove
 from onnxport.validation.parties import Tolerance
 from onnxport.validation.runners.base import Binding
@@ -37,6 +37,7 @@ with_functions = Lazy("onnxport.converters.to_onnx.functions:with_functions")
 # Of float32 models that become smaller.
 lowered = Lazy("onnxport.converters.to_onnx.precision:lowered")
 prove_lowered = Lazy("onnxport.converters.precision_proof:prove_lowered")
+with_channels_first = Lazy("onnxport.converters.channels:with_channels_first")
 check_edit = Lazy("onnxport.converters.to_onnx.onnx_edit_checks:check")
 
 
@@ -67,6 +68,8 @@ def convert(
     task: str | None = None,
     dtype: str | None = None,
     keep_io_types: bool = False,
+    inputs_as_nchw: Sequence[str] | None = None,
+    outputs_as_nchw: Sequence[str] | None = None,
     weights: str | os.PathLike[str] | None = None,
     functions: str | Sequence[type | str] | None = None,
     strategy: Strategy | None = None,
@@ -112,6 +115,9 @@ def convert(
         dtype: ``"float16"`` or ``"bfloat16"`` computes in it what is safe there; of a Hugging Face folder the weights'
             type, ``"float32"`` too; of a quantised TFLite file ``"float32"`` has its real numbers, unrounded. ``"int8"`` or
             ``"int4"`` holds the weights of products in blocks of so many bits. By default what the model has.
+        inputs_as_nchw: names of inputs of an ONNX model to take with their channels before the places, though the source has them
+            last.
+        outputs_as_nchw: names of outputs to give so.
         keep_io_types: with `dtype` the model takes and gives float32 all the same.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
         functions: classes of PyTorch modules, or their names, each of whose calls stays a function of the ONNX model, equal
@@ -163,7 +169,11 @@ def convert(
     others: dict[str, Any] = {
         "options": of_estimators(options) or None,
         "runtime": None if runtime == "onnxruntime" else runtime,
+        "inputs_as_nchw": inputs_as_nchw,
+        "outputs_as_nchw": outputs_as_nchw,
     }
+    for name in ("inputs_as_nchw", "outputs_as_nchw"):
+        check_names(name, others[name])
     if isinstance(model, (str, os.PathLike)):
         others |= {"allow_pickle": allow_pickle or None, "allow_code": allow_code or None}
     check([name for name, value in {**asked, **others}.items() if value is not None], kind, target)
@@ -214,6 +224,9 @@ def convert(
                 _prove(source, live, wide, wide if lower else result, request, Tolerance(rtol, atol), file_name(model))
                 if lower is not None:
                     hub.report = prove_lowered(replace(lower, result=hub), live, source, request, Tolerance(rtol, atol))
+        if inputs_as_nchw or outputs_as_nchw:
+            stage("turning inputs and outputs")
+            result = with_channels_first(hub, inputs_as_nchw or (), outputs_as_nchw or (), validate=validate)
     if output is not None:
         stage(f"writing {file_name(output)}")
         save(result, target.name, output)

@@ -50,7 +50,7 @@ FRAMEWORK = Framework(
         SourceKind(
             "a Keras model",
             TENSOR_OPTIONS | {"allow_pickle"},
-            onnx_options=frozenset({"dtype", "keep_io_types"}),
+            onnx_options=frozenset({"dtype", "keep_io_types", "inputs_as_nchw", "outputs_as_nchw"}),
             named_options=frozenset({"output_names"}),
         ),
     ),

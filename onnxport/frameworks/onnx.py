@@ -12,7 +12,7 @@ FRAMEWORK = Framework(
             "an ONNX model",
             options=frozenset({"kwargs", "dynamic_shapes", "cut_inputs", "cut_outputs"}),
             # The graph is read at its own opset, whatever it becomes.
-            onnx_options=frozenset({"target_opset", "dtype", "keep_io_types"}),
+            onnx_options=frozenset({"target_opset", "dtype", "keep_io_types", "inputs_as_nchw", "outputs_as_nchw"}),
             named_options=frozenset({"output_names"}),
         ),
     ),

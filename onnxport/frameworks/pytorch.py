@@ -7,7 +7,7 @@ import os
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
 _OPTIONS = TENSOR_OPTIONS | {"allow_pickle"}
-_ONNX_OPTIONS = frozenset({"functions", "dtype", "keep_io_types"})
+_ONNX_OPTIONS = frozenset({"functions", "dtype", "keep_io_types", "inputs_as_nchw", "outputs_as_nchw"})
 _NAMED_OPTIONS = frozenset({"output_names"})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind, rooms
 
-_ONNX_OPTIONS = frozenset({"dtype", "keep_io_types"})
+_ONNX_OPTIONS = frozenset({"dtype", "keep_io_types", "inputs_as_nchw", "outputs_as_nchw"})
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
 

@@ -134,7 +134,7 @@ TF2ONNX = [
     (["--graphdef=graph.pb", "--large_model"], "no file or directory 'graph.pb'"),
     (["--checkpoint", "weights.meta", "--output", "m.onnx"], "no file or directory 'weights.meta'"),
     (["--custom-ops", "Mine"], "register the operator"),
-    (["--inputs-as-nchw", "x:0"], "keep their layout"),
+    (["--saved-model", "folder", "--inputs-as-nchw", "x:0"], "no file or directory 'folder'"),
 ]
 
 
@@ -150,14 +150,14 @@ def test_options_of_tf2onnx_convert_a_saved_model(run, tmp_path):
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
 
     class Doubled(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 3), name="x")])
+        @tf.function(input_signature=[tf.TensorSpec((None, 5, 3), name="x")])
         def __call__(self, x):
             return {"y": 2 * x}
 
     module = Doubled()
     tf.saved_model.save(module, str(tmp_path / "m"), signatures={"double": module.__call__})
     options = "--saved-model m --signature_def double --output m.onnx --opset 18 --rename-inputs a --rename-outputs b"
-    done = run("tf2onnx", *options.split())
+    done = run("tf2onnx", *options.split(), "--inputs_as_nchw", "a:0")
     assert (done.code, done.err) == (0, "")
     assert "tensorflow SavedModel" not in done.out
     assert "against tensorflow m\n" in done.out
@@ -165,4 +165,6 @@ def test_options_of_tf2onnx_convert_a_saved_model(run, tmp_path):
 
     model = OnnxModel.load(tmp_path / "m.onnx")
     assert (model.opset, model.input_names, model.output_names) == (18, ["a"], ["b"])
-    assert model(a=np.ones((2, 3), np.float32)).tolist() == [[2.0] * 3] * 2
+    assert model(a=np.ones((2, 3, 5), np.float32)).shape == (2, 5, 3)
+    done = run("tf2onnx", "m", "-o", "n.onnx", "--inputs-as-nchw", "z")
+    assert (done.code, done.err) == (2, "error: inputs_as_nchw: there is no 'z' but x\n")

@@ -1,4 +1,4 @@
-"""Ten programs as tf2onnx's documentation has them, and what is refused."""
+"""Eleven programs as tf2onnx's documentation has them, and what is refused."""
 
 import numpy as np
 import onnxruntime
@@ -45,6 +45,15 @@ tf2onnx.convert.from_keras(model, output_path="net.onnx", opset=17)
 proto = onnx.load("net.onnx")
 x = rng.standard_normal((2, 8, 8, 1), dtype=np.float32)
 inputs, expected = [x], [model(x)]
+""",
+    "channels before the places": KERAS
+    + """
+model = keras.Sequential([keras.Input((6, 6, 2), name="image"), keras.layers.Conv2D(3, 3), keras.layers.MaxPool2D()])
+spec = [tf.TensorSpec((None, 6, 6, 2), name="image")]
+proto, _ = tf2onnx.convert.from_keras(model, spec, inputs_as_nchw=["image"], outputs_as_nchw=["output"])
+assert not [node for node in proto.graph.node if node.op_type == "Transpose"]
+x = rng.standard_normal((2, 6, 6, 2), dtype=np.float32)
+inputs, expected = [x.transpose(0, 3, 1, 2)], [np.transpose(model(x), (0, 3, 1, 2))]
 """,
     "two inputs": KERAS
     + """
@@ -101,7 +110,8 @@ weight = tf.Variable(np.eye(3, dtype=np.float32) * 2)
 def f(x):
     return tf.nn.relu(x @ weight)
 
-proto, _ = tf2onnx.convert.from_function(f, input_signature=[tf.TensorSpec((2, 3), tf.float32)], opset=18)
+proto, _ = tf2onnx.convert.from_function(f, input_signature=[tf.TensorSpec((2, 3), tf.float32, name="rows")], opset=18)
+assert proto.graph.input[0].name == "rows"
 inputs = [np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)]
 expected = [f(tf.constant(inputs[0]))]
 """,
@@ -147,7 +157,7 @@ def test_a_program_runs_with_one_line_changed(program, tmp_path, monkeypatch):
 
 
 REFUSED = [
-    ({"inputs_as_nchw": ["x"]}, "inputs_as_nchw=['x'] is not taken: inputs and outputs keep their layout"),
+    ({"inputs_as_nchw": ["x"]}, "inputs_as_nchw: 'x' has no channels behind places"),
     ({"custom_ops": {"Foo": "mine"}}, "custom_ops={'Foo': 'mine'} is not taken: register the operator"),
     ({"target": ["rs6"]}, "target=['rs6'] is not taken"),
     ({"shape_override": {"x": [1]}, "extra_opset": [1]}, "extra_opset=[1] is not taken"),
@@ -159,7 +169,7 @@ def test_what_means_nothing_here_is_refused_by_name(options, message):
     from onnxport.compat import from_function
 
     with pytest.raises(ValueError, match=r".") as error:
-        from_function(tf.function(tf.nn.relu), input_signature=[tf.TensorSpec((2, 3))], **options)
+        from_function(tf.function(tf.nn.relu), input_signature=[tf.TensorSpec((2, 3), name="x")], **options)
     assert message in str(error.value)
 
 
