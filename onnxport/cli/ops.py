@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from onnxport import frameworks
-from onnxport.cli.console import Json, err, out, outcome, print_json, say
+from onnxport.cli.console import Json, out, outcome, print_json, say
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 
@@ -168,4 +168,4 @@ def _show(framework: Framework, to: tuple[OperatorRow, ...], back: tuple[Meaning
     for item in back:
         table.add_row(item.op, _versions(item), "yes" if item.native else "")
     out.print(table)
-    say(f"{framework.title}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it", to=err)
+    say(f"{framework.title}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it")

@@ -111,7 +111,7 @@ def from_graph_def(
         InvalidInputError: an argument asks for what is not done here, or the graph has other inputs and outputs than are named.
         OnnxportError: see `onnxport.convert`.
     """
-    layout = {"inputs_as_nchw": inputs_as_nchw or None, "outputs_as_nchw": outputs_as_nchw or None}
+    layout: dict[str, Any] = {"inputs_as_nchw": inputs_as_nchw or None, "outputs_as_nchw": outputs_as_nchw or None}
     refuse_others("tf2onnx.convert.from_graph_def", _others(locals()), _NEUTRAL)
     result: OnnxModel = onnxport_convert(graph_def, target_opset=opset, output=output_path, **layout)
     for asked, own, kind in (
@@ -135,7 +135,7 @@ def _from(
     model: Any, signature: Sequence[Any] | None, opset: int | None, path: Any, function: str, given: dict[str, Any]
 ) -> tuple[onnx.ModelProto, None]:
     refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
-    layout = {name: given[name] or None for name in ("inputs_as_nchw", "outputs_as_nchw")}
+    layout: dict[str, Any] = {name: given[name] or None for name in ("inputs_as_nchw", "outputs_as_nchw")}
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
     names = [getattr(spec, "name", None) for spec in signature or ()]
