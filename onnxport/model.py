@@ -225,6 +225,15 @@ class OnnxModel:
         result: OnnxModel = _workbench().with_sizes(self, sizes)
         return result
 
+    def to_float16(self, *, keep_io_types: bool = False) -> OnnxModel:
+        """The model computing in float16 what is safe there, proved; see `dtype` of `onnxport.convert`.
+
+        Raises:
+            InvalidInputError: it computes nothing in float32, or its inputs lead beyond float16's range.
+        """
+        result: OnnxModel = _workbench().in_float16(self, keep_io_types)
+        return result
+
     def summary(self) -> str:
         """Versions, inputs, outputs, weights and operators, in a few lines."""
         return summary_text(self.model)

@@ -22,6 +22,10 @@ X = np.ones((3, 4), np.float32)
         (({"input": X},), {}, ["by position", "dict", "inputs=(x,)"]),
         ((), {"inputs": (X.astype(np.float64),)}, ["'input' is float64[3, 4]", "weights are float32", "same dtype"]),
         ((), {"inputs": (X.astype(np.int64),)}, ["'input' is int64[3, 4]", "weights are float32", "same dtype"]),
+        ((), {"inputs": (X,), "ouput": "m.onnx"}, ["no 'ouput'", "did you mean output=?"]),
+        ((), {"inputs": (X,), "verbose": True}, ["no 'verbose'", "it takes to, inputs"]),
+        ((), {"inputs": (X,), "validate": "no"}, ["validate='no'", "True, or False"]),
+        ((), {"inputs": "x.npy"}, ["'x.npy' is a path", "numpy.load"]),
         ((), {"inputs": (X,), "target_opset": {"": 17, "ai.onnx.ml": 9}}, ["'ai.onnx.ml'", "from 1 to 5, not 9"]),
         ((), {"inputs": (X,), "target_opset": {"": 17, "com.acme": 2}}, ["'com.acme' at 2", "no operator of it"]),
     ],
@@ -50,6 +54,8 @@ class Net(torch.nn.Module):
             return (row for row in image)
         while self.kind == "loop" and image.sum() < 100:
             image = image * 2
+        if self.kind == "key":
+            return {"a": image}["weights"]
         if self.kind == "faceless":
             return faceless(image)
         return None if self.kind == "nothing" else self.fc(image)
@@ -75,6 +81,8 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
         (Net(), {"inputs": (3, 4)}, [LINE, "'image' is int 3, 'mask' is int 4", "pass tensors"]),
         (Net(), {"inputs": (SPEC,)}, ["SimpleNamespace holds no values", "torch.randn(3, 4)"]),
         (Net(), {}, ["no signature", "inputs=(...)"]),
+        (None, {"inputs": (X,)}, ["None is given", "return"]),
+        (3, {"inputs": (X,)}, ["int is no model", "a module, a function"]),
         (Net, {"inputs": (X,)}, ["Net is a class", "Net(...)"]),
         (Net().state_dict(), {"inputs": (X,)}, ["2 tensors", "'fc.weight'", "load_state_dict"]),
         (Net().to("meta"), {"inputs": (X,)}, ["Net", "meta device", "to_empty"]),
@@ -110,6 +118,9 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
             [LINE, "shape[0] > 5", "value of a tensor", 'frozen by strategy="trace" is not enough', "torch.where"],
         ),
         (Net("generator"), {"inputs": (X,)}, ["Net gives a generator", "Return tensors, in tuples"]),
+        (Net("key"), {"inputs": (X,)}, [LINE, "KeyError: 'weights'", "'image' is float32[3, 4]"]),
+        (Net().half(), {"inputs": (X,)}, ["same dtype", "weights are float16", "pass float16 inputs", "model.float()"]),
+        (Net("key"), {"inputs": (X, object())}, ["'mask' is a object"]),
         (Net("faceless"), {"inputs": (X,)}, [LINE, "return faceless(image)", "@operator.register_fake"]),
         (Net(), {"inputs": (X,), "dynamic_shapes": {"img": {0: "n"}}}, ["no input 'img'", "image"]),
     ],

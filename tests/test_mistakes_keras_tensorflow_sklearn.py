@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onnxport
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError
 
 X = np.ones((3, 4), np.float32)
 WIDE = np.ones((3, 5), np.float32)
@@ -17,6 +17,24 @@ def check(model, kwargs, words, errors):
     assert len(str(caught.value).splitlines()) <= 3
 
 
+def layer_of(keras, body):
+    """A model of one layer of the user's."""
+
+    class Own(keras.layers.Layer):
+        def call(self, x):
+            return body(x)
+
+    class Whole(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.own = Own()
+
+        def call(self, x):
+            return self.own(x)
+
+    return Whole()
+
+
 @pytest.fixture(scope="module")
 def keras_models():
     keras = pytest.importorskip("keras", reason="Keras is an extra")
@@ -24,6 +42,7 @@ def keras_models():
     return {
         "dense": keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]),
         "two": keras.Model([first, second], keras.layers.Add()([first, second])),
+        "numpy": layer_of(keras, lambda x: keras.ops.convert_to_numpy(x) * 2),
         "unbuilt": keras.Sequential([keras.layers.Dense(2)], name="head"),
         "class": keras.Sequential,
         "symbolic": first,
@@ -39,12 +58,17 @@ def keras_models():
         ("two", {"inputs": {"first": X, "third": X}}, ["takes inputs first, second", "given were first, third"]),
         ("unbuilt", {}, ["'head' does not know its inputs", "pass inputs=(...)"]),
         ("class", {"inputs": (X,)}, ["Sequential is a class", "Sequential(...)"]),
+        (
+            "numpy",
+            {"inputs": (X,)},
+            ["sklearn.py:", "convert_to_numpy(x) * 2", "to a numpy array", "no part in a graph"],
+        ),
         ("dense", {"input_signature": None}, ["input_signature", "tf2onnx.convert", "inputs=(x,)", "dynamic_shapes="]),
         ("dense", {"opset": 13}, ["'opset'", "target_opset="]),
     ],
 )
 def test_a_mistake_with_keras_is_named_with_the_way_out(keras_models, name, kwargs, words):
-    check(keras_models[name], kwargs, words, (InvalidInputError, InvalidModelError, TypeError))
+    check(keras_models[name], kwargs, words, (InvalidInputError, InvalidModelError, TracingError, TypeError))
 
 
 @pytest.mark.keras
@@ -90,6 +114,8 @@ def tensorflow_models(tmp_path_factory):
         "function": tf.function(free),
         "signature": tf.function(free, input_signature=[tf.TensorSpec([None, 4], tf.float32)]),
         "numpy": tf.function(lambda x: x.numpy()),
+        "variable": tf.function(lambda x: tf.Variable(1.0) * x),
+        "sizes": tf.function(lambda x: tf.matmul(x, tf.ones((3, 3)))),
         "empty": Empty(),
         "folder": folder,
         "nothing": folder.parent,
@@ -101,6 +127,14 @@ def tensorflow_models(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "kwargs", "words"),
     [
+        ("numpy", {"inputs": (X,)}, ["sklearn.py:", "x.numpy()", "AttributeError", "NumPy has no part in a graph"]),
+        ("variable", {"inputs": (X,)}, ["sklearn.py:", "tf.Variable(1.0) * x", "Make variables once, outside"]),
+        ("sizes", {"inputs": (X,)}, ["sklearn.py:", "tf.ones((3, 3))", "are 4 and 3", "inputs that fit it"]),
+        (
+            "function",
+            {"inputs": (X,), "kwargs": {"z": X}},
+            ["unexpected keyword argument 'z'", "as the function itself"],
+        ),
         ("function", {}, ["without example inputs", "inputs=(...)", "input_signature"]),
         ("signature", {"inputs": (WIDE,)}, ["'x' is float32[3, 5]", "float32[None, 4]"]),
         ("signature", {"inputs": (X.astype(np.float64),)}, ["'x' is float64[3, 4]", "float32[None, 4]"]),
@@ -112,7 +146,7 @@ def tensorflow_models(tmp_path_factory):
     ],
 )
 def test_a_mistake_with_tensorflow_is_named_with_the_way_out(tensorflow_models, name, kwargs, words):
-    check(tensorflow_models[name], kwargs, words, (InvalidInputError, InvalidModelError))
+    check(tensorflow_models[name], kwargs, words, (InvalidInputError, InvalidModelError, TracingError))
 
 
 @pytest.mark.tensorflow

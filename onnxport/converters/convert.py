@@ -177,6 +177,10 @@ def convert(
     if isinstance(model, (str, os.PathLike)):
         others |= {"allow_pickle": allow_pickle or None, "allow_code": allow_code or None}
     check([name for name, value in {**asked, **others}.items() if value is not None], kind, target)
+    if not isinstance(validate, bool):
+        raise InvalidInputError(f"validate={validate!r}: True, or False for no proof")
+    if isinstance(inputs, os.PathLike) or (isinstance(inputs, str) and not source.takes_table):
+        raise InvalidInputError(f"inputs={str(inputs)!r} is a path: read the file first, inputs=(numpy.load(path),)")
     check_tolerances(rtol, atol, validate=validate)
     first, further = _examples(inputs, source, kind)
     # What a framework computes with operators of its own needs no detours around a runtime's defects.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec, TypeVar
 
 # By keyword: which function takes it, and its form in `onnxport.convert`.
@@ -50,6 +52,11 @@ def explained(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise TypeError(
                     f"{function.__name__}() takes no {name!r}, a keyword of {owner}: here it is written {here}"
                 )
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f": did you mean {near[0]}=?" if near else f"; it takes {', '.join(known[1:])}"
+                raise TypeError(f"{function.__name__}() takes no {name!r}{hint}")
         return function(*args, **kwargs)
 
+    known = list(signature(function).parameters)
     return call

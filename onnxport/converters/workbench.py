@@ -124,6 +124,16 @@ def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> Onnx
     return convert(model, cut_inputs=inputs or None, cut_outputs=outputs or None)
 
 
+def in_float16(model: OnnxModel, keep_io_types: bool) -> OnnxModel:
+    """The model computing in float16 what is safe there.
+
+    Raises:
+        ValidationError: the result gives other numbers.
+        InvalidInputError: it computes nothing in float32.
+    """
+    return convert(model, dtype="float16", keep_io_types=keep_io_types)
+
+
 def with_sizes(model: OnnxModel, sizes: Mapping[str, object]) -> OnnxModel:
     """The model with other sizes of its inputs' dimensions; see `read_sizes`, whose words may be numbers and tuples here.
 

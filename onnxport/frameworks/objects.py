@@ -24,6 +24,8 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
     """
     if isinstance(model, (str, os.PathLike)):
         return of_path(model)
+    if model is None:
+        raise InvalidModelError("None is given for a model: the function that makes it may lack its return")
     if isinstance(model, type):
         raise InvalidModelError(f"{model.__qualname__} is a class: give a model of it, {model.__qualname__}(...)")
     owner = owner_of(type(model))
@@ -41,7 +43,8 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
             "them with module.load_state_dict(...), and convert the module"
         )
     raise InvalidModelError(
-        f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows"
+        f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows: "
+        "give a module, a function of tensors, an estimator, an ONNX model, or the path of a file of one"
     )
 
 

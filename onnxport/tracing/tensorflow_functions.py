@@ -12,6 +12,7 @@ from onnxport.graph.names import positional, unique_names
 from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
 from onnxport.tracing.tensorflow_names import output_name, tensors_of
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
+from onnxport.tracing.tensorflow_reasons import reason
 
 
 def concrete(
@@ -55,7 +56,7 @@ def traced(
     except Exception as error:  # user code runs while tracing
         if hint and isinstance(error, (TypeError, ValueError)):
             raise InvalidInputError(f"the function can't be traced without example inputs: {hint}") from error
-        raise TracingError(f"TensorFlow can't trace the model: {type(error).__name__}: {str(error).strip()}") from error
+        raise TracingError(reason(error)) from error
 
 
 def of_concrete(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 
@@ -149,6 +150,9 @@ def test_the_same_on_live_models(files):
         fixed = model.set_shapes(sizes)
         assert list(fixed.model.graph.inputs[0].shape) == [5, 3]
         np.testing.assert_array_equal(fixed(X), model(X))
+    half = model.to_float16(keep_io_types=True)
+    assert (half.report.verdict, half(X).dtype) == ("passed", np.float32)
+    assert half.model.graph.initializers["w"].dtype == ir.DataType.FLOAT16
     assert model.input_names == ["x"]
     lines = model.summary().splitlines()
     assert lines[0] == "dense: ai.onnx 17, IR 8, 4 nodes"

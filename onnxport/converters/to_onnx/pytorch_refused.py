@@ -13,6 +13,8 @@ from onnxport.tracing.pytorch_inputs import Call, bind
 from onnxport.tracing.pytorch_modules import as_module
 from onnxport.tracing.pytorch_reasons import place_of
 
+_METHODS = {"float64": "double", "float16": "half", "bfloat16": "bfloat16"}  # that bring a module to a type
+
 
 def check_runs(model: object, request: Request) -> None:
     """Runs a copy of `model` once on the example inputs.
@@ -48,9 +50,13 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
     given = [f"{path!r} is {_described(leaf)}" for path, leaf in call.leaves.items()]
     types = sorted({_name(weight.dtype) for weight in own.parameters()})
     weights = f"; its weights are {' and '.join(types)}" if types else ""
+    taken = {_name(item.dtype) for item in call.tensors.values() if item.is_floating_point()}
     runs = "pass inputs that the model runs on"
+    if len(types) == 1 and taken and taken.isdisjoint(types):
+        runs = f"pass {types[0]} inputs, x.to(torch.{types[0]}), or convert model.{_METHODS.get(min(taken), 'float')}()"
     way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"
-    reason = f"{_called(model)} itself does not run on the inputs: {first_line(error)}"
+    why = f"KeyError: {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
+    reason = f"{_called(model)} itself does not run on the inputs: {why}"
     return "\n".join([*([place] if place else []), reason, f"{', '.join(given)}{weights}: {way_out}"])
 
 
@@ -61,7 +67,8 @@ def _called(model: object) -> str:
 def _described(leaf: object) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"{_name(leaf.dtype)}{list(leaf.shape)}"
-    return f"{type(leaf).__name__} {str(leaf)[:40]}"
+    plain = type(leaf).__repr__ is object.__repr__  # which names an address alone
+    return f"a {type(leaf).__name__}" if plain else f"{type(leaf).__name__} {str(leaf)[:40]}"
 
 
 def _name(dtype: torch.dtype) -> str:

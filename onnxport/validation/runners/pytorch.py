@@ -135,9 +135,10 @@ class PytorchRunner(Runner):
                     take(n.name, to_numpy(result))
                 return result
 
-        with torch.no_grad(), _unchanged(self._call), quiet():
+        with torch.no_grad(), _unchanged(self._call):
             try:
-                module = torch.export.export(self._call, args, kwargs, strict=False).module()
+                with quiet():
+                    module = torch.export.export(self._call, args, kwargs, strict=False).module()
             except Exception:  # a model that can't be traced again tells of nothing
                 return
             Recorder(module).run(*pytree.tree_leaves((args, kwargs)))

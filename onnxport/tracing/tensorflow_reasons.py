@@ -1,0 +1,35 @@
+"""The error of a trace of TensorFlow that fails: the user's line, the reason, the way out, without the frames in between."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from onnxport.errors import reason_of
+from onnxport.graph.provenance import relative_path
+
+_FRAME = re.compile(r'^ *File "(?P<file>.+?)", line (?P<line>\d+), in .*\n +(?P<code>.*)$', re.MULTILINE)
+_LIBRARY = re.compile(r"[\\/](?:tensorflow[\\/]python|keras[\\/]src)[\\/]")
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_WAYS = {
+    "tf.Variables created on the first call": "Make variables once, outside of the function: in the module's __init__.",
+    "to a numpy array": "Write it in TensorFlow's or Keras' functions of tensors: NumPy has no part in a graph.",
+    "'numpy'": "Write it in TensorFlow's or Keras' functions of tensors: NumPy has no part in a graph.",
+    "Binding inputs to tf.function failed": "Pass inputs= and kwargs= as the function itself is called.",
+}
+_OTHERWISE = "Mend that, or pass inputs that fit it."
+_MOST = 300
+
+
+def reason(error: Exception) -> str:
+    """Three lines at most: where in the user's code, why, and what to do."""
+    text = str(error)
+    frames = list(_FRAME.finditer(text))
+    user = [item for item in frames if not _LIBRARY.search(item["file"]) and not item["file"].startswith(_OWN)]
+    place = f"{relative_path(user[-1]['file'])}:{user[-1]['line']}: {user[-1]['code'].strip()}" if user else ""
+    kind = type(error).__name__
+    rest = (text[frames[-1].end() :] if frames else text).strip().removeprefix(f"{kind}: ")
+    rest = reason_of(ValueError(rest)).partition(" Received args:")[0]
+    why = f"TensorFlow can't trace the model: {kind}: {rest}"[:_MOST]
+    way_out = next((way for sign, way in _WAYS.items() if sign in text), _OTHERWISE)
+    return "\n".join([*([place] if place else []), why, way_out])
