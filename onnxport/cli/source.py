@@ -101,7 +101,7 @@ def _object(reference: re.Match[str]) -> Any:
         with native_log_kept():
             value: Any = import_module(module)
     except Exception as error:  # whatever the user's module raises when it is imported
-        raise InvalidModelError(f"importing {module!r} failed: {type(error).__name__}: {error}") from error
+        raise InvalidModelError(f"importing {module!r} failed: {_reason(error)}") from error
     for name in reference["name"].split("."):
         if not hasattr(value, name):
             raise InvalidModelError(f"{reference.group()!r}: {getattr(value, '__name__', value)!r} has no {name!r}")
@@ -132,7 +132,15 @@ def _call(function: Callable[[], Any], name: str) -> Any:
         with native_log_kept():
             return function()
     except Exception as error:  # whatever the user's function raises
-        raise InvalidModelError(f"calling {name!r} failed: {type(error).__name__}: {error}") from error
+        raise InvalidModelError(f"calling {name!r} failed: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What failed; of a package that is not installed what to do."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    extras = [item.extra for item in frameworks.registered() if item.package and item.package == missing]
+    way_out = f": pip install 'onnxport[{extras[0]}]'" if extras else f": pip install {missing}" if missing else ""
+    return f"{type(error).__name__}: {error}{way_out}"
 
 
 def read_weights(model: object, framework: Framework, path: Path) -> None:

@@ -46,6 +46,15 @@ def test_a_missing_framework_names_the_extra(tmp_path, package, extra, arguments
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("body", ["import torch\ndef net(): pass", "def net():\n    import torch"])
+def test_a_factory_that_lacks_a_framework_is_answered(tmp_path, body):
+    (tmp_path / "nets.py").write_text(body)
+    done = onnxport("convert", "nets:net", cwd=tmp_path, prelude="import sys; sys.modules['torch'] = None")
+    assert done.returncode == 2
+    assert "ModuleNotFoundError" in done.stderr
+    assert done.stderr.rstrip().endswith("pip install 'onnxport[pytorch]'")
+
+
 @pytest.mark.pytorch
 def test_standard_output_holds_json_alone(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is an extra")

@@ -1,9 +1,14 @@
 """Options that a person types: what each prints, writes and leaves out."""
 
 import hashlib
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
+
+from onnxport.cli import console
+from onnxport.progress import stage
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
@@ -52,6 +57,18 @@ def test_quiet_prints_nothing_and_the_exit_code_says_it(run, nets):
     assert (done.code, done.out, done.err) == (0, "", "")
     done = run("validate", f"{nets}:net", "net.onnx", "-q", "--rtol", "0", "--atol", "0")
     assert (done.code, done.out, done.err) == (1, "", "")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "expected"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_terminal_shows_the_stage_that_runs(monkeypatch, terminal, quiet, expected):
+    shown = StringIO()
+    monkeypatch.setattr(console, "err", Console(file=shown, force_terminal=terminal, width=100))
+    with console.outcome(False, "converting net", quiet=quiet):
+        stage("lowering")
+    assert ("converting net: lowering" in shown.getvalue()) == expected
+    assert expected or not shown.getvalue()
 
 
 def test_verbose_names_the_stages(run, nets):
