@@ -121,21 +121,19 @@ def _testimonies(
 def first_reports(
     source: Party, converted: Party, binding: Binding, *, graph: ir.Model, count: int
 ) -> Iterator[tuple[list[object], SetReport]]:
-    """The source's leaves and the report of the first `count` sets of inputs; none where the source runs on no drawn ones.
+    """The source's leaves and the report of the first `count` sets of inputs.
 
     Raises:
         InvalidInputError: the source itself can't run on the inputs.
+        SourceCannotRun: it runs on none of those that were drawn.
     """
     parties = bound(source, converted, binding, graph=graph, tolerance=Tolerance())
     usual: Outputs = []
-    try:
-        for run in islice(source_runs(parties, 0, []), count):
-            usual = usual or run.outputs
-            report = run_converted(parties, run.inputs, run.outputs, run.seconds, [], usual)
-            if report is not None:
-                yield parties.source_leaves(run.inputs.leaves), report
-    except SourceCannotRun:
-        return
+    for run in islice(source_runs(parties, 0, []), count):
+        usual = usual or run.outputs
+        report = run_converted(parties, run.inputs, run.outputs, run.seconds, [], usual)
+        if report is not None:
+            yield parties.source_leaves(run.inputs.leaves), report
 
 
 def bound(

@@ -235,8 +235,8 @@ def report(paths: dict[str, Path], place: Path) -> None:
     lines += [
         "",
         "- *no model*: it takes none of the script's patterns of arguments symbolically, or gives no tensor.",
-        "- *wrong*: the proof fails, and `convert` raises an error; as where JAX, whose models are rebuilt on TensorFlow,",
-        "  differs from it beyond a function's domain (shifts by more bits than a number has, labels that are no class).",
+        "- *wrong*: the proof fails, and `convert` raises an error; as where equal values have an order of the library's choice,",
+        "  or a matrix that has no inverse an infinity in one library and a NaN in the other.",
         "- A backend whose run ended early has fewer functions.",
         "",
     ]

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.keras, pytest.mark.jax]
 PROGRAM = """
 import os
 import numpy as np, keras, onnxport
-from keras import layers
+from keras import layers, ops
 
 steps, ids = keras.Input((None, 4), name="steps"), keras.Input((3,), dtype="int64", name="ids")
 read = layers.Bidirectional(layers.LSTM(3), name="read")(steps)
@@ -56,6 +56,35 @@ for model, layer in ((layers.UpSampling2D(3, interpolation="bicubic"), None), *o
         assert layer is None
     except onnxport.errors.UnsupportedOperator as error:
         assert f"Keras computes {layer} otherwise" in str(error), error
+
+# the edges of functions' domains are JAX's own
+x, i = keras.Input((4,), name="x"), keras.Input((4,), dtype="int32", name="i")
+edges = {
+    "shifted": ops.left_shift(i, i), "back": ops.right_shift(i, i - 2), "divided": ops.floor_divide(x, x - 0.7),
+    "whole": ops.floor_divide(7, i), "rest": ops.mod(7, i), "step": ops.heaviside(x, x), "angle": ops.angle(x),
+    "close": ops.isclose(x, 1.0), "total": ops.nancumsum(x, axis=1), "product": ops.nancumprod(x, axis=1),
+    "taken": ops.take_along_axis(x, i, axis=1), "place": ops.unravel_index(i, (2, 2))[1], "most": ops.argmax(x, axis=1),
+    "loss": ops.sparse_categorical_crossentropy(i[:, :1], ops.softmax(ops.nan_to_num(x))),
+}
+model = keras.Model([x, i], edges)
+made = onnxport.convert(model)
+assert made.report.verdict == "passed", made.report
+numbers = np.array([[np.nan, np.inf, -0.0, 7.0], [0.0, -np.inf, 0.7, -3.0]], np.float32)
+given = numbers, np.array([[0, -1, 33, 3], [31, -5, 2**31 - 1, -(2**31)]], np.int32)
+wanted = model(list(given))
+for value, ours in zip(made.model.graph.outputs, made(*given), strict=True):
+    np.testing.assert_allclose(ours, np.asarray(wanted[value.name]), rtol=1e-6, err_msg=value.name)
+
+class Picky(layers.Layer):
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def call(self, x):
+        assert keras.backend.backend() != "jax" or float(x[0, 0]) == 7.0
+        return x
+
+made = onnxport.convert(keras.Model(x, Picky()(x)), validate=False)
+assert any("not compared" in note for note in made.notes), made.notes
 children = [line.split() for line in os.popen("ps -e -o ppid= -o command=") if "keras_child" in line]
 assert not [line for line in children if line[0] == str(os.getpid())], children
 """

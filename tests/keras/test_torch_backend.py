@@ -55,11 +55,14 @@ ROWS = {
         steps, ids = keras.Input((None, 4), name="steps"), keras.Input((3,), dtype="int64", name="ids")
         read = layers.LSTM(3, return_sequences=True, name="read")(layers.Masking()(steps))
         known = layers.IntegerLookup(vocabulary=[3, 5, 1], output_mode="count")(ids)
-        model = keras.Model([steps, ids, more := keras.Input((2,))], [read, layers.Dense(2, name="head")(known), more])
+        results = read, layers.Dense(2, name="head")(known), keras.ops.take_along_axis(ids, ids, axis=1)
+        model = keras.Model([steps, ids, more := keras.Input((2,))], [more, *results])
         shapes = dict(told(model))
         assert [*shapes][:3] == ["steps", "ids", more.name]
         assert shapes["head"] == ["batch", "2"] and not shapes["read"][1].isdigit()
         made = onnxport.convert(model, to="onnx")
+        given = np.ones((1, 2, 4), np.float32), np.array([[5, -7, 1]]), np.ones((1, 2), np.float32)
+        np.testing.assert_array_equal(made(*given)[-1], model(list(given))[-1].numpy())  # places outside go around
         assert {"head/kernel", "head/bias"} <= set(made.model.graph.initializers)
         """,
     "a recurrent layer keeps an open batch where PyTorch stands alone": """

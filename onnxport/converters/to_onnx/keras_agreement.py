@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, first_line
 from onnxport.frameworks import HUB
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras_layers import layer_results
 from onnxport.validation.comparison import OutputReport
+from onnxport.validation.input_sets.plan import SourceCannotRun
 from onnxport.validation.parties import Party
 from onnxport.validation.proof import first_reports
 from onnxport.validation.runners.base import Binding
@@ -30,8 +31,11 @@ class Disagreement:
     words: str
 
 
-def disagreement(model: Any, result: OnnxModel, request: Request) -> Disagreement | None:
-    """What the rebuilt model's results differ in, on the user's inputs and others; None where they agree."""
+def disagreement(model: Any, result: OnnxModel, request: Request, remarks: list[str]) -> Disagreement | None:
+    """What the rebuilt model's results differ in, on the user's inputs and others; None where they agree.
+
+    Where there are no inputs that the user's model runs on, nothing is compared, and `remarks` say so; a proof says it too.
+    """
     binding = Binding(request.inputs, request.kwargs)
     source, converted = Party(model, "keras"), Party(result, HUB)
     try:
@@ -39,10 +43,8 @@ def disagreement(model: Any, result: OnnxModel, request: Request) -> Disagreemen
             apart = [item for item in report.outputs if item.verdict == "fail" or item.size[0] > 1]
             if report.failed or apart:
                 return Disagreement(leaves, report.error or _words(apart))
-    except (
-        InvalidInputError
-    ):  # there are no inputs that the model runs on: nothing can be compared, as a proof says too
-        return None
+    except (InvalidInputError, SourceCannotRun) as error:
+        remarks.append(f"not compared with the model on its own backend: {first_line(error)}")
     return None
 
 

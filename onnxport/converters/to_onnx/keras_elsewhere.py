@@ -85,9 +85,10 @@ def _export_on(model: Any, request: Request, backend: str) -> OnnxModel:
         notes = process.answer(folder, order)["notes"]
         note = f"rebuilt on Keras' {backend} backend from its configuration and weights"
         result = OnnxModel(load_model(folder / RESULT), notes=(note, *notes), runtime=request.runs_in)
-        differing = disagreement(model, result, request)
+        remarks: list[str] = []
+        differing = disagreement(model, result, request, remarks)
         if differing is None:
-            return result
+            return OnnxModel(result.model, notes=(*result.notes, *remarks), runtime=request.runs_in)
         part = _differing_part(model, differing.leaves, process, folder)
     raise UnsupportedOperator(
         f"Keras computes {part} otherwise on the {backend} backend, on which it was "
