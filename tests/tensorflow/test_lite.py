@@ -2,10 +2,12 @@
 
 import warnings
 
+import flatbuffers
 import numpy as np
 import onnx_ir as ir
 import pytest
 import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
 
 import onnxport
 from onnxport.errors import InvalidInputError, InvalidModelError, UnsupportedOperator
@@ -198,6 +200,36 @@ def test_damaged_files_are_refused(tmp_path, classifier):
         except (InvalidModelError, UnsupportedOperator):
             refused += 1
     assert refused > 20
+
+
+def _vast(model):
+    model.subgraphs[0].tensors[model.subgraphs[0].operators[0].outputs[0]].shape = [1, 40_000, 40_000]
+
+
+def _without_results(model):
+    model.subgraphs[0].operators[0].outputs = []
+
+
+def _of_another_version(model):
+    model.version = 7
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_vast, "more than 268,435,456 elements"),
+        (_without_results, "CONV_2D"),
+        (_of_another_version, "interpreter does not take the file: Model provided is schema version 7"),
+    ],
+)
+def test_what_the_interpreter_can_not_bear_is_refused_by_name(tmp_path, classifier, change, says):
+    content = schema.ModelT.InitFromPackedBuf(classifier.read_bytes(), 0)
+    change(content)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(content.Pack(builder), file_identifier=b"TFL3")
+    (tmp_path / "h.tflite").write_bytes(builder.Output())
+    with pytest.raises(InvalidModelError, match=says):
+        onnxport.convert(tmp_path / "h.tflite")
 
 
 def test_a_signature_that_is_not_there(classifier):

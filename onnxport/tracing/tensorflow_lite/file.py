@@ -18,7 +18,7 @@ from tensorflow.lite.python import schema_py_generated as schema  # TensorFlow's
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.mapped import MappedFile
-from onnxport.tracing.trust.faults import damaged, existing_file, reading
+from onnxport.tracing.trust.faults import LARGEST, damaged, existing_file, hostile, reading
 from onnxport.tracing.trust.tensorflow_lite import check_calls, check_structure
 
 _BUILTINS = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
@@ -247,6 +247,8 @@ class LiteFile:
         sizes = signature if len(signature) == len(shape) else shape
         if len(shape) > _MOST_RANK or any(size < -1 for size in (*sizes, *shape)):
             raise damaged(self.title, f"tensor {name!r} has shape {list(shape)}")
+        if math.prod(max(size, 1) for size in shape) > LARGEST:
+            raise hostile(self.title, f"tensor {name!r} has shape {list(shape)}, more than {LARGEST:,} elements")
         data = self._bytes(item.buffer)
         dims = tuple(None if size < 0 else size for size in (sizes if data is None else shape))
         steps = self._steps(name, item.quantization, shape)

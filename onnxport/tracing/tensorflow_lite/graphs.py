@@ -71,9 +71,7 @@ class Reader:
             except (UnsupportedOperator, tf.errors.OperatorNotAllowedInGraphError):
                 raise
             except (ValueError, TypeError, IndexError, AttributeError, tf.errors.OpError) as error:
-                raise damaged(
-                    self.model.title, f"{operator.code} ({node.result.name!r}): {first_line(error)}"
-                ) from error
+                raise damaged(self.model.title, f"{node.label}: {first_line(error)}") from error
         flat = list(results) if isinstance(results, (list, tuple)) else [results]
         if len(flat) != len(node.outputs):
             raise damaged(self.model.title, f"{operator.code} has {len(node.outputs)} results in place of {len(flat)}")

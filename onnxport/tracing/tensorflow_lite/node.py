@@ -38,7 +38,12 @@ class Node:
 
     def refused(self, why: str) -> UnsupportedOperator:
         """The error for what it can't do."""
-        return UnsupportedOperator(f"TFLite operator {self.operator.code} ({self.outputs[0].name!r}): {why}")
+        return UnsupportedOperator(f"TFLite operator {self.label}: {why}")
+
+    @property
+    def label(self) -> str:
+        """What it is, and the name of its first result."""
+        return f"{self.operator.code} ({self.outputs[0].name if self.outputs else 'without a result'!r})"
 
     @property
     def result(self) -> Tensor:

@@ -12,6 +12,8 @@ from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError
 ALLOW_CODE = "pass allow_code=True (--allow-code) only for files that you trust"
 ALLOW_PICKLE = "pass allow_pickle=True (--allow-pickle) only for files that you trust"
 
+LARGEST = 1 << 28  # elements of a tensor whose sizes stand in a file
+
 
 def most_bytes(file_bytes: int) -> int:
     """How many bytes what a file holds may take in memory."""

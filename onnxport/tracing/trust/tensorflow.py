@@ -21,7 +21,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.python.framework import op_def_registry  # no public form tells which operators have side effects
 
-from onnxport.tracing.trust.faults import check_bytes, damaged, hostile, most_bytes, reading, untrusted
+from onnxport.tracing.trust.faults import LARGEST, check_bytes, damaged, hostile, most_bytes, reading, untrusted
 
 # Operators with a state of their own that stays in the process.
 _STATEFUL = re.compile(
@@ -47,7 +47,6 @@ _GROWING = re.compile(
     r"Fill|Tile|Pad|PadV2|MirrorPad|BroadcastTo|Range|LinSpace|Empty|OneHot|ScatterNd|SparseToDense|(Dense)?Bincount"
     r"|(Stateless|Stateful)?(Random|Truncated|Uniform|StandardNormal)\w*|Resize\w+|MatrixDiag\w*|TensorListReserve"
 )
-_LARGEST = 1 << 28  # elements
 _TEXT_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
 _LOGGED = re.compile(r"stdout|stderr|log\((info|warning|error)\)")
 _NODES = 1_000_000
@@ -190,7 +189,7 @@ class _Library:
             if tf.dtypes.as_dtype(tensor.dtype).is_integer and _values_in(tensor) <= 64:
                 numbers = tf.make_ndarray(tensor).ravel()[:64].tolist()
                 count *= math.prod(max(abs(int(number)), 1) for number in numbers)
-        if count > _LARGEST:
+        if count > LARGEST:
             makes = f"makes a tensor of {count:,} elements from nothing"
             raise hostile(self.title, f"operator {node.op} (node {_where(node, function)}) {makes}")
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
@@ -103,7 +103,10 @@ _KERNELS = (_RESOLVERS.AUTO, _RESOLVERS.BUILTIN_REF, _RESOLVERS.BUILTIN_WITHOUT_
 def _interpreter(content: bytes, kernels: Any = _KERNELS[0]) -> Any:
     with warnings.catch_warnings(), native_log_kept():
         warnings.simplefilter("ignore")  # it names the package that is to replace it
-        return tf.lite.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
+        try:
+            return tf.lite.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
+        except (ValueError, RuntimeError) as error:
+            raise InvalidModelError(f"TensorFlow's interpreter does not take the file: {first_line(error)}") from error
 
 
 def bind(model: Any, binding: Binding) -> Runner:
