@@ -144,6 +144,33 @@ def test_quantised_operators(tmp_path, body):
     passed(written(tmp_path / "q.tflite", function_of(body, [1, 9, 8, 3]), setup=whole_outside(tf.int8)))
 
 
+def changed(source, path, change):
+    """A file with a change of what it holds."""
+    content = schema.ModelT.InitFromPackedBuf(source.read_bytes(), 0)
+    change(content)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(content.Pack(builder), file_identifier=b"TFL3")
+    path.write_bytes(builder.Output())
+    return path
+
+
+def test_the_greater_of_whole_numbers_is_exact_and_of_other_scales_refused(tmp_path):
+    """TFLite's kernels take the greater whole number, whatever the scales are."""
+
+    def scaled(model):
+        graph = model.subgraphs[0]
+        (node,) = graph.operators
+        steps = graph.tensors[node.inputs[0]].quantization
+        steps.scale = [steps.scale[0] * 1.01]
+
+    bound = tf.constant(RNG.normal(size=(9, 8, 3)).astype(np.float32))
+    body = function_of(lambda x: tf.maximum(x, bound), [1, 9, 8, 3])
+    path = written(tmp_path / "q.tflite", body, setup=whole_outside(tf.int8))
+    assert [node.op_type for node in passed(path).model.graph] == ["Max"]
+    with pytest.raises(UnsupportedOperator, match="MAXIMUM .*: its quantised operands and results have other scales"):
+        onnxport.convert(changed(path, tmp_path / "u.tflite", scaled))
+
+
 def test_quantised_operators_that_are_refused(tmp_path):
     path = written(tmp_path / "q.tflite", function_of(lambda x: x / (x * x + 1.0), [1, 9, 8, 3]), setup=whole)
     with pytest.raises(
@@ -223,13 +250,8 @@ def _of_another_version(model):
     ],
 )
 def test_what_the_interpreter_can_not_bear_is_refused_by_name(tmp_path, classifier, change, says):
-    content = schema.ModelT.InitFromPackedBuf(classifier.read_bytes(), 0)
-    change(content)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(content.Pack(builder), file_identifier=b"TFL3")
-    (tmp_path / "h.tflite").write_bytes(builder.Output())
     with pytest.raises(InvalidModelError, match=says):
-        onnxport.convert(tmp_path / "h.tflite")
+        onnxport.convert(changed(classifier, tmp_path / "h.tflite", change))
 
 
 def test_a_signature_that_is_not_there(classifier):

@@ -1,8 +1,8 @@
 """Operators on whole numbers that stand for real ones.
 
-What moves elements moves the whole numbers. Everything else computes with the real numbers and rounds its results to the steps
-that the file declares, as TFLite's kernels do with whole numbers inside. Where weights alone are whole numbers, TFLite's hybrid
-kernels round their input to 8 bits each time they run, and so does what is written here.
+What moves elements, or chooses among them, does so with the whole numbers. Everything else computes with the real numbers and
+rounds its results to the steps that the file declares, as TFLite's kernels do with whole numbers inside. Where weights alone are
+whole numbers, TFLite's hybrid kernels round their input to 8 bits each time they run, and so does what is written here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from onnxport.tracing.tensorflow_lite.steps import dequantised, dynamic_steps, q
 _MOVES = frozenset(
     "BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE EMBEDDING_LOOKUP EXPAND_DIMS GATHER GATHER_ND MAX_POOL_2D PACK "
     "PAD RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_SEQUENCE REVERSE_V2 SHAPE SLICE SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE "
-    "STRIDED_SLICE TILE TRANSPOSE UNPACK RANK ARG_MAX ARG_MIN REDUCE_MAX REDUCE_MIN MIRROR_PAD DYNAMIC_UPDATE_SLICE".split()
+    "STRIDED_SLICE TILE TRANSPOSE UNPACK RANK ARG_MAX ARG_MIN REDUCE_MAX REDUCE_MIN MIRROR_PAD DYNAMIC_UPDATE_SLICE "
+    "MAXIMUM MINIMUM".split()
 )
 # What TFLite's kernels compute as the real numbers would, rounded: scripts/conformance/tflite.py proves each.
 _COMPUTED = frozenset(
     "ABS ADD CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEQUANTIZE EXP FULLY_CONNECTED GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU "
-    "LOGISTIC LOG_SOFTMAX MAXIMUM MEAN MINIMUM MUL QUANTIZE RELU RELU6 RELU_N1_TO_1 RESIZE_BILINEAR RSQRT SOFTMAX "
+    "LOGISTIC LOG_SOFTMAX MEAN MUL QUANTIZE RELU RELU6 RELU_N1_TO_1 RESIZE_BILINEAR RSQRT SOFTMAX "
     "SQUARED_DIFFERENCE SUB SUM TANH TRANSPOSE_CONV EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL MAX_POOL_2D "
     "AVERAGE_POOL_2D".split()
 )
