@@ -10,6 +10,7 @@ import pytest
 
 import onnxport
 from onnxport import frameworks
+from onnxport.validation.witnesses.engine import known_engines
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "onnxport"
@@ -22,6 +23,10 @@ FRAMEWORKS = {
     "tensorflow": ("tensorflow", "keras"),
     "keras": ("keras",),
     "sklearn": ("sklearn",),
+    # Engines that are witnesses.
+    "openvino": ("openvino",),
+    "tract": ("tract",),
+    "ai_edge_litert": ("litert",),
 }
 CONVERTERS = {
     "onnxscript",
@@ -119,6 +124,13 @@ def test_every_framework_has_an_extra_and_a_marker():
         if framework.package:
             assert framework.extra in settings["project"]["optional-dependencies"]
             assert framework.name in markers
+
+
+def test_every_engine_has_an_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name, engine in known_engines().items():
+        assert engine.extra == name
+        assert any(item.startswith(engine.distribution) for item in extras[name])
 
 
 def test_versions_agree():

@@ -33,7 +33,7 @@ from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 from onnxport.validation.witnesses.engine import Engine
-from onnxport.validation.witnesses.testimony import EngineRunner, testimony
+from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
 
 _ENOUGH = 2  # a proof ends once so many sets of inputs have failed
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
@@ -111,6 +111,9 @@ def _testimonies(
     def judge(runner: EngineRunner, notes: list[str]) -> Iterator[SetReport | None]:
         asked = replace(parties, converted=runner)
         for run in runs:
+            if not runner.settles_nan and not all(map(is_finite, run.inputs.leaves)):
+                notes.append(f"{run.inputs.name}: left out, its kernels do not keep NaN and infinities")
+                continue
             yield run_converted(asked, run.inputs, run.outputs, run.seconds, notes, runs[0].outputs)
 
     first = runs[0].inputs.leaves

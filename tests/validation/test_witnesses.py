@@ -44,6 +44,9 @@ def wrong(path, shapes):
 def refusing(path, shapes):
     raise RuntimeError("Error in core.cpp:84:\\n  no kernel for ArgMax-13\\nstack backtrace:\\n 0: main")
 
+def forgetting(path, shapes):
+    return lambda feeds: [np.nan_to_num(-feeds["p"])]
+
 def breaking(path, shapes):
     os.abort()
 
@@ -144,6 +147,21 @@ def test_a_file_replays_its_test_data_in_a_witness(toys, net, run):
     assert done.code == 0, done
     done = run("validate", "copy.onnx", "--runtimes", "wrong", "--json")
     assert (done.code, done.json["verdict"], done.json["witnesses"][0]["verdict"]) == (4, "passed", "failed"), done
+
+
+def test_an_engine_that_does_not_keep_nan_is_asked_on_numbers_alone(toys):
+    net = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[n] p) => (float[n] q) { q = Neg(p) }'
+    )
+    register_engine(Engine("forgetting", "Forgetting", "toy_engines:forgetting", settles_nan=False))
+    try:
+        report = onnxport.validate(net, net, runtimes=["forgetting"])
+    finally:
+        unregister_engine("forgetting")
+    (record,) = report.witnesses
+    assert [item.name for item in report.sets] == [*(item.name for item in record.sets), "not finite (n=3)"]
+    assert (report.verdict, record.verdict) == ("passed", "passed")
+    assert "not finite (n=3): left out" in record.notes[-1]
 
 
 def test_what_is_missing_or_unknown_is_refused_by_name():

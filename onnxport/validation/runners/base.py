@@ -77,7 +77,7 @@ class Runner(ABC):
     tabular: ClassVar[bool] = False  # the inputs are a table of samples
     windows_without_rows: ClassVar[bool] = True  # convolutions and pools of no rows have the shape of those of rows
     products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
-    settles_nan: ClassVar[bool] = True  # its kernels agree on what comes of NaN
+    settles_nan: bool = True  # its kernels agree on what comes of NaN
     runtime: str = ""
     graph: ir.Model | None = None  # the model's own ONNX graph, where it is one
     # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.

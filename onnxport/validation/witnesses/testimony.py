@@ -17,6 +17,7 @@ from onnxport.frameworks import HUB
 from onnxport.graph.external_data import save, weight_bytes
 from onnxport.graph.runtime import Session
 from onnxport.progress import stage
+from onnxport.validation.comparison import is_floating
 from onnxport.validation.records import SetReport, WitnessRecord
 from onnxport.validation.runners import Outputs, Runner
 from onnxport.validation.witnesses.engine import Engine
@@ -35,6 +36,7 @@ class EngineRunner(Runner):
     def __init__(self, process: EngineProcess, engine: Engine, session: Session, model: ir.Model) -> None:
         super().__init__(model.graph.name or "model", None)
         self.runtime = f"{engine.title} {engine.version}".rstrip()
+        self.settles_nan = engine.settles_nan
         self._process, self._session, self._model = process, session, model
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
@@ -54,6 +56,13 @@ class EngineRunner(Runner):
     def latency(self) -> float:
         """Seconds of a run on the last inputs."""
         return self._process.latency
+
+
+def is_finite(leaf: object) -> bool:
+    """Whether an input holds no NaN and no infinity."""
+    if not isinstance(leaf, np.ndarray) or not is_floating(leaf.dtype):
+        return True
+    return bool(np.isfinite(leaf if leaf.dtype.kind == "c" else leaf.astype(np.float64)).all())
 
 
 def prepared(session: Session, leaves: Sequence[Any]) -> Feeds:

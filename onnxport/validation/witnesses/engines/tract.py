@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,16 @@ ENGINE = Engine(
     packages=("tract",),
     distribution="tract",
     extra="tract",
+    settles_nan=False,  # its Relu makes 0 of NaN
 )
 
 
 def open_file(path: Path, shapes: Shapes) -> OpenFile:
-    """The file with the sizes that vary as symbols; where tract can't have that, prepared anew for each set of shapes."""
+    """The file with the sizes that vary as symbols; where tract can't have that, prepared anew for each set of shapes.
+
+    Raises:
+        ValueError: it can't prepare the file for the shapes of the first set either.
+    """
     try:
         return _File(path)
     except Exception as symbolic:  # its errors share no type with those of its loader
@@ -27,8 +33,16 @@ def open_file(path: Path, shapes: Shapes) -> OpenFile:
         try:
             file.prepare(shapes)
         except Exception:
-            raise symbolic from None
+            raise ValueError(_reason(symbolic)) from symbolic
         return file
+
+
+def _reason(error: Exception) -> str:
+    """The first line of tract's error, which names the node, and the last of its causes, which says what is wrong."""
+    text, _, _ = str(error).partition("Stack backtrace:")
+    first, _, causes = text.partition("Caused by:")
+    last = re.sub(r"^\d+: ", "", causes.strip().rpartition("\n")[2].strip())
+    return f"{first.strip()}: {last}" if last else first.strip()
 
 
 class _File:
