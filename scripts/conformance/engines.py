@@ -20,7 +20,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-VERDICTS = ("passed", "failed", "unproved", "refused")
+VERDICTS = ("passed", "failed", "unproved", "refused", "not asked")
 _ROOMS = (
     "simple",
     "pytorch-operator",
@@ -68,13 +68,16 @@ def asked(file: Path, group: str, engines: Sequence[str]) -> Iterator[dict[str, 
     import onnxport
     from onnxport.graph import test_vectors
     from onnxport.model import OnnxModel
+    from onnxport.validation.witnesses.engine import known_engines
 
     try:
         written = test_vectors.read(file, OnnxModel.load(file).model.graph) if group == "backend" else []
         inputs = dict(written[0].inputs) if written else None
         report = onnxport.validate(file, file, inputs=inputs, runtimes=engines)
     except onnxport.OnnxportError as error:
-        yield from ({"engine": name, "version": "", "verdict": "not asked", "reason": str(error)} for name in engines)
+        for name, engine in ((name, known_engines()[name]) for name in engines):
+            version = f"{engine.title} {engine.version}"
+            yield {"engine": name, "version": version, "verdict": "not asked", "reason": str(error)}
         return
     own = next((item.converted_seconds for item in report.sets if item.outputs), None)
     for item in report.witnesses:
@@ -93,6 +96,7 @@ def asked(file: Path, group: str, engines: Sequence[str]) -> Iterator[dict[str, 
 def page(rows: Sequence[dict[str, Any]]) -> str:
     """The page."""
     versions = sorted({row["version"] for row in rows if row["version"]})
+    groups = {name: [row for row in rows if row["group"] == name] for name in ("demo", "backend")}
     lines = [
         "# Files in other engines",
         "",
@@ -105,19 +109,20 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         "",
         "What `scripts/demo` writes, against onnxruntime on the same file, with the time of a run on two rows.",
         "",
-        *_table([row for row in rows if row["group"] == "demo"]),
-        "",
-        "## Files of the onnx package",
-        "",
-        f"{_number(rows)} files with test data, most by another converter, on their own inputs and further sets.",
-        "",
-        *_totals([row for row in rows if row["group"] == "backend"]),
+        *_table(groups["demo"]),
     ]
+    if groups["backend"]:
+        number = len({row["file"] for row in groups["backend"]})
+        lines += [
+            "",
+            "## Files of the onnx package",
+            "",
+            f"{number} files with test data, most by another converter, on their own inputs and further sets. *not asked*: none",
+            "of the runtimes beside them has the file's operators.",
+            "",
+            *_totals(groups["backend"]),
+        ]
     return "\n".join(lines) + "\n"
-
-
-def _number(rows: Sequence[dict[str, Any]]) -> int:
-    return len({row["file"] for row in rows if row["group"] == "backend"})
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
