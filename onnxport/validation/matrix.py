@@ -49,7 +49,7 @@ class Entry:
 def read_entries(files: Sequence[str | os.PathLike[str]]) -> list[Entry]:
     """The verdicts of reports in JSON, as ``convert``, ``validate``, ``roundtrip`` and `Report.to_json` write them.
 
-    Models of the same title are told apart by their files' names.
+    Models of the same title are kept apart by their files' names.
 
     Raises:
         InvalidInputError: a file is no such report.

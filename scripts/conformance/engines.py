@@ -77,7 +77,7 @@ def asked(file: Path, group: str, engines: Sequence[str]) -> Iterator[dict[str, 
     except onnxport.OnnxportError as error:
         for name, engine in ((name, known_engines()[name]) for name in engines):
             version = f"{engine.title} {engine.version}"
-            yield {"engine": name, "version": version, "verdict": "not asked", "reason": str(error)}
+            yield {"engine": name, "version": version, "verdict": "not asked", "reason": type(error).__name__}
         return
     own = next((item.converted_seconds for item in report.sets if item.outputs), None)
     for item in report.witnesses:

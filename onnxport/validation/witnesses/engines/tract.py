@@ -38,7 +38,7 @@ def open_file(path: Path, shapes: Shapes) -> OpenFile:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of tract's error, which names the node, and the last of its causes, which says what is wrong."""
+    """The first line of tract's error, which names the node, and the last of its causes."""
     text, _, _ = str(error).partition("Stack backtrace:")
     first, _, causes = text.partition("Caused by:")
     last = re.sub(r"^\d+: ", "", causes.strip().rpartition("\n")[2].strip())
