@@ -1,4 +1,4 @@
-"""``onnxport view``: an ONNX file as a picture, by netron."""
+"""``onnxport view``: an ONNX file as a picture, by netron, with the verdict on each node."""
 
 from __future__ import annotations
 
@@ -8,17 +8,31 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxport.cli.console import outcome, say
+from onnxport import frameworks
+from onnxport.cli import console
+from onnxport.cli.console import outcome
 from onnxport.cli.editing import ModelArgument, opened
-from onnxport.errors import MissingDependencyError
+from onnxport.cli.options import SourceOptions, refuse, with_options
+from onnxport.errors import InvalidInputError, MissingDependencyError
 
 
+@with_options
 def view(
     model: ModelArgument,
+    source: Annotated[
+        str | None,
+        typer.Option(help="The model that the file was converted from: each node then shows whether it is right."),
+    ] = None,
     browse: Annotated[bool, typer.Option(help="Open the browser; else only say where the picture is.")] = True,
+    *,
+    given: SourceOptions,
 ) -> None:
-    """Shows a file in the browser by netron, until the command is interrupted."""
-    with outcome(False, f"opening {model}"):
+    """Shows a file in the browser by netron, until the command is interrupted.
+
+    With --source each node's properties say whether it agrees with the source, by how much, and where it comes from.
+    """
+    counts: dict[str, int] = {}
+    with outcome(given.as_json, f"opening {model}", verbose=given.verbose):
         opened(model)  # a file that is none is refused here, not on an empty page
         if find_spec("netron") is None:
             raise MissingDependencyError(
@@ -26,6 +40,35 @@ def view(
                 f"onnxport inspect {model} needs nothing, and netron.app in a browser takes the file as it is"
             )
         netron: Any = import_module("netron")
-        host, port = netron.start(str(model), browse=browse)
-    say(f"{model} is shown at http://{host}:{port}")
+        if source is None:
+            _refuse_without_source(given)
+            host, port = netron.start(str(model), browse=browse)
+        else:
+            data, counts = _judged(str(model), source, given)
+            host, port = netron.serve(str(model), bytearray(data), browse=browse)
+    _say(str(model), f"http://{host}:{port}", counts, as_json=given.as_json)
     netron.wait()
+
+
+def _refuse_without_source(given: SourceOptions) -> None:
+    ways = {"--inputs": given.inputs, "--input-shape": given.input_shape, "--weights": given.weights}
+    unused = [flag for flag, value in {**ways, "--signature": given.signature}.items() if value]
+    if unused:
+        raise InvalidInputError(f"{', '.join(unused)}: without --source nothing runs, the file is shown as it is")
+
+
+def _judged(model: str, source: str, given: SourceOptions) -> tuple[bytes, dict[str, int]]:
+    """The file with the verdict on each node, and how many nodes have which."""
+    from onnxport.converters.debugging import debug, with_verdicts
+
+    resolved = given.resolve(source)
+    refuse(given.arguments, resolved, frameworks.get(frameworks.HUB))
+    return with_verdicts(debug(resolved.model, model, resolved.inputs, **given.arguments), model)
+
+
+def _say(model: str, address: str, counts: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"model": model, "address": address, "nodes": counts})
+        return
+    told = ", ".join(f"{word}: {count}" for word, count in counts.items())
+    console.say(f"{model} is shown at {address}" + (f"; {told}" if told else ""))

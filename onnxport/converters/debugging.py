@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,10 +19,13 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph import test_vectors
 from onnxport.graph.atomic import atomic_file, check_folder_of
 from onnxport.model import OnnxModel, as_onnx_model
+from onnxport.validation.node_verdicts import node_verdicts, summary
 from onnxport.validation.operators import Inquiry, inquire, reproducer
 from onnxport.validation.parties import Party
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
+
+_VERDICT = "onnxport.verdict"  # a node's property
 
 
 def debug(
@@ -84,3 +88,20 @@ def write_reproducer(inquiry: Inquiry, folder: str | os.PathLike[str]) -> Path:
     with atomic_file(place / "operator.json") as file:
         file.write(json.dumps(facts, indent=2).encode())
     return place / "model.onnx"
+
+
+def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes, dict[str, int]]:
+    """The file at `path`, with what `inquiry` says of each node in its description; and how many have which verdict.
+
+    Weights in data files stay there.
+    """
+    verdicts = node_verdicts(as_onnx_model(path).model, inquiry)
+    proto = onnx.load(os.fspath(path), load_external_data=False)
+    for node in proto.graph.node:
+        verdict = verdicts[next((name for name in node.output if name), "")]
+        node.doc_string = "\n".join(filter(None, [verdict.text, node.doc_string]))
+        entry = next((item for item in node.metadata_props if item.key == _VERDICT), None)
+        entry = entry or node.metadata_props.add(key=_VERDICT)
+        entry.value = verdict.word
+    proto.doc_string = "\n".join(filter(None, [summary(verdicts, inquiry), proto.doc_string]))
+    return proto.SerializeToString(), dict(Counter(item.word for item in verdicts.values()))

@@ -151,7 +151,9 @@ def test_view_says_what_it_needs(run, files, monkeypatch):
     assert run("view", "missing.onnx").code == 2
 
 
-def test_view_opens_the_file_in_netron(run, files, monkeypatch):
+@pytest.fixture
+def netron(monkeypatch):
+    """What was handed to netron: its calls."""
     from onnxport.cli import view
 
     calls = []
@@ -161,14 +163,52 @@ def test_view_opens_the_file_in_netron(run, files, monkeypatch):
             calls.append((path, browse))
             return "localhost", 8080
 
+        def serve(self, path, data, browse):
+            calls.append((path, data, browse))
+            return "localhost", 8080
+
         def wait(self):
             calls.append("waits")
 
     monkeypatch.setattr(view, "find_spec", lambda name: name)
     monkeypatch.setattr(view, "import_module", lambda name: Netron())
+    return calls
+
+
+def test_view_opens_the_file_in_netron(run, files, netron):
     done = run("view", "first.onnx", "--no-browse")
     assert (done.code, done.out) == (0, "first.onnx is shown at http://localhost:8080\n")
-    assert calls == [("first.onnx", False), "waits"]
+    assert netron == [("first.onnx", False), "waits"]
+    done = run("view", "first.onnx", "--input-shape", "x=1x3")
+    assert done.code == 2
+    assert "--input-shape: without --source nothing runs" in done.err
+
+
+def test_view_has_the_verdict_on_each_node(run, files, netron):
+    def other_operator_of_f(proto):
+        next(node for node in proto.graph.node if node.output[0] == "f").op_type = "Softplus"
+        next(node for node in proto.graph.node if node.output[0] == "e").output[0] = "renamed"  # unknown to the source
+        next(node for node in proto.graph.node if node.output[0] == "f").input[0] = "renamed"
+
+    changed(files / "needless.onnx", "wrong.onnx", other_operator_of_f)
+    done = run("view", "wrong.onnx", "--source", "needless.onnx", "--no-browse")
+    assert (done.code, done.out) == (0, "wrong.onnx is shown at http://localhost:8080; agrees: 14, differs: 2\n")
+    (path, data, browse), _ = netron
+    assert (path, browse, type(data)) == ("wrong.onnx", False, bytearray)
+    shown = onnx.load_model_from_string(bytes(data))
+    nodes = {node.output[0]: node for node in shown.graph.node}
+    words = {name: {item.key: item.value for item in node.metadata_props} for name, node in nodes.items()}
+    assert {name for name, item in words.items() if item["onnxport.verdict"] == "differs"} == {"f", "renamed"}
+    assert nodes["f"].doc_string.startswith("differs: own error ")
+    assert nodes["renamed"].doc_string.startswith("differs with the nodes up to 'f': own error ")
+    assert nodes["h"].doc_string.startswith("agrees: own error 0, allowed ")
+    assert shown.doc_string.startswith("onnxport: the outputs differ on the inputs ")
+    assert "Softplus 'f' differs: own error" in shown.doc_string
+    for node in shown.graph.node:
+        node.ClearField("doc_string")
+        node.ClearField("metadata_props")
+    shown.ClearField("doc_string")
+    assert shown == onnx.load(files / "wrong.onnx")
 
 
 def test_values_between_nodes_become_inputs_of_a_part(files):

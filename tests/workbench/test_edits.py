@@ -158,3 +158,5 @@ def test_the_same_on_live_models(files):
     assert lines[0] == "dense: ai.onnx 17, IR 8, 4 nodes"
     assert "  input   x: FLOAT [batch, 3]" in lines
     assert lines[-1] == "  operators MatMul, Constant, Identity, Mul"
+    model.model.metadata_props["long"] = "x" * 1234
+    assert f"  long: {'x' * 200}... (1,234 characters)" in model.summary().splitlines()

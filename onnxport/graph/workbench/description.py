@@ -12,6 +12,8 @@ from onnxport.graph.provenance import PREFIX
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+_LONG = 200  # characters of a property that are shown to people
+
 
 def value(item: ir.Value) -> dict[str, Any]:
     """Name, element type and shape of a graph's input or output."""
@@ -69,7 +71,7 @@ def weight_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         called = ", ".join(f"{name} ({count} nodes)" for name, count in summary["function_nodes"].items())
         yield f"  functions: {called}"
     for key, text in summary["metadata"].items():
-        yield f"  {key}: {text}"
+        yield f"  {key}: {text if len(text) <= _LONG else f'{text[:_LONG]}... ({len(text):,} characters)'}"
 
 
 def summary_text(model: ir.Model) -> str:
