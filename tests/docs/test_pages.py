@@ -71,7 +71,19 @@ def test_every_page_is_listed():
     assert not any(blocks(page) for page in PROSE)
 
 
+def test_links_between_pages_lead_to_files():
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", page.read_text("utf-8"))
+    ]
+    assert len(links) > 50
+    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+
+
 def test_the_site_builds_without_a_warning(tmp_path):
+    """Without ``--quiet``, which keeps warnings from being counted, so that ``--strict`` would let them pass."""
     if find_spec("mkdocs") is None or find_spec("mkdocstrings") is None or find_spec("material") is None:
         pytest.skip("the extra docs is not installed")
     command = [
@@ -82,7 +94,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
         "mkdocs",
         "build",
         "--strict",
-        "--quiet",
         "--site-dir",
         str(tmp_path / "site"),
     ]
@@ -91,3 +102,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     reference = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
     for name in ("convert", "validate", "OnnxModel", "Report", "register_to_onnx", "Framework"):
         assert f">{name}<" in reference or f"{name}</span>" in reference
+    notebook = (tmp_path / "site" / "notebooks" / "pytorch" / "index.html").read_text(encoding="utf-8")
+    assert "load_state_dict" in notebook
+    assert 'href="../pytorch.ipynb"' in notebook
