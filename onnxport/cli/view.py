@@ -70,5 +70,5 @@ def _say(model: str, address: str, counts: dict[str, int], *, as_json: bool) -> 
     if as_json:
         console.print_json({"model": model, "address": address, "nodes": counts})
         return
-    told = ", ".join(f"{word}: {count}" for word, count in counts.items())
-    console.say(f"{model} is shown at {address}" + (f"; {told}" if told else ""))
+    nodes = ", ".join(f"{word}: {count}" for word, count in counts.items())
+    console.say(f"{model} is shown at {address}" + (f"; {nodes}" if nodes else ""))

@@ -91,7 +91,7 @@ def write_reproducer(inquiry: Inquiry, folder: str | os.PathLike[str]) -> Path:
 
 
 def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes, dict[str, int]]:
-    """The file at `path`, with what `inquiry` says of each node in its description; and how many have which verdict.
+    """The file at `path`, with the verdict of `inquiry` on each node in its description; and how many have which verdict.
 
     Weights in data files stay there.
     """

@@ -1,4 +1,4 @@
-"""What an inquiry says of each node of a graph, in words that stand in the file that a viewer shows."""
+"""The verdict of an inquiry on each node of a graph, in words that stand in the file that a viewer shows."""
 
 from __future__ import annotations
 
