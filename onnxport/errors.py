@@ -116,7 +116,8 @@ class SavingError(OnnxportError, OSError):
 
     def __init__(self, message: str, number: int | None = None, path: str = "") -> None:
         super().__init__(message)
-        self.errno, self.filename = number, path
+        self.errno: int | None = number
+        self.filename: str = path
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -59,7 +59,7 @@ class OnnxModel:
         self.report = report
         self.notes = notes
         self.runtime = runtime
-        self.scopes = scopes or Scopes()
+        self.scopes: Scopes = scopes or Scopes()
         self._plain = plain
         self._warned = False
 

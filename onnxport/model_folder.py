@@ -36,8 +36,8 @@ class OnnxFolder(OnnxModel):
     ) -> None:
         first = next(iter(parts.values()))
         super().__init__(first.model, notes=notes, runtime=runtime)
-        self.parts = dict(parts)
-        self.companions = tuple(companions)
+        self.parts: dict[str, OnnxModel] = dict(parts)
+        self.companions: tuple[Path, ...] = tuple(companions)
         self.smaller: Mapping[str, Any] = {}
 
     def __getitem__(self, name: str) -> OnnxModel:

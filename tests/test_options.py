@@ -1,6 +1,8 @@
 """Options are honoured or refused by name, never ignored."""
 
+import inspect
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import onnx
@@ -9,6 +11,7 @@ import pytest
 
 import onnxport
 from onnxport import frameworks
+from onnxport.converters.convert_options import ConvertOptions
 from onnxport.errors import InvalidInputError
 from onnxport.options import OPTIONS, check, check_sides, instead
 
@@ -23,6 +26,14 @@ def linear() -> onnx.ModelProto:
     nodes = [make.make_node("MatMul", ["x", "weight"], ["h"]), make.make_node("Relu", ["h"], ["y"])]
     graph = make.make_graph(nodes, "g", [x], [y], [weight])
     return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
+
+
+def test_the_types_of_keywords_are_those_of_convert():
+    hints = get_type_hints(onnxport.convert.__wrapped__)
+    named = [
+        name for name, item in inspect.signature(onnxport.convert).parameters.items() if item.kind is item.KEYWORD_ONLY
+    ]
+    assert get_type_hints(ConvertOptions) == {name: hints[name] for name in named}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda item: item.name)

@@ -39,23 +39,25 @@ class DataType:
     numpy: Any = np.float32
 
     def __init__(self, shape: Sequence[int | None] | None = None) -> None:
-        self.shape = list(shape or [None, 1])
+        self.shape: list[int | None] = list(shape or [None, 1])
 
 
 def _type(name: str, dtype: Any) -> type[DataType]:
     return type(name, (DataType,), {"numpy": dtype, "__doc__": f"{np.dtype(dtype).name} numbers or strings."})
 
 
-FloatTensorType = _type("FloatTensorType", np.float32)
-DoubleTensorType = _type("DoubleTensorType", np.float64)
-Int64TensorType = _type("Int64TensorType", np.int64)
-Int32TensorType = _type("Int32TensorType", np.int32)
-BooleanTensorType = _type("BooleanTensorType", np.bool_)
-StringTensorType = _type("StringTensorType", np.object_)
+FloatTensorType: type[DataType] = _type("FloatTensorType", np.float32)
+DoubleTensorType: type[DataType] = _type("DoubleTensorType", np.float64)
+Int64TensorType: type[DataType] = _type("Int64TensorType", np.int64)
+Int32TensorType: type[DataType] = _type("Int32TensorType", np.int32)
+BooleanTensorType: type[DataType] = _type("BooleanTensorType", np.bool_)
+StringTensorType: type[DataType] = _type("StringTensorType", np.object_)
 _TYPES = (FloatTensorType, DoubleTensorType, Int64TensorType, Int32TensorType, BooleanTensorType, StringTensorType)
 _BY_NAME = {kind.__name__: kind for kind in _TYPES}
 
-common = SimpleNamespace(data_types=SimpleNamespace(**_BY_NAME))  # skl2onnx.common.data_types.FloatTensorType
+common: SimpleNamespace = SimpleNamespace(
+    data_types=SimpleNamespace(**_BY_NAME)
+)  # skl2onnx.common.data_types.FloatTensorType
 
 
 def convert_sklearn(

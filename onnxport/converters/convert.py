@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from onnxport import frameworks
+from onnxport.converters.convert_options import ConvertOptions
 from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
@@ -41,6 +42,10 @@ with_channels_first = Lazy("onnxport.converters.channels:with_channels_first")
 check_edit = Lazy("onnxport.converters.to_onnx.onnx_edit_checks:check")
 
 
+@overload
+def convert(model: object, to: Literal["onnx"] = "onnx", **options: Unpack[ConvertOptions]) -> OnnxModel: ...
+@overload
+def convert(model: object, to: str, **options: Unpack[ConvertOptions]) -> Any: ...
 @explained
 def convert(
     model: object,

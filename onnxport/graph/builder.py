@@ -44,12 +44,12 @@ class OpBuilder:
         self, opset: int, *, ml_opset: int | None = None, _state: ModelState | None = None, _is_main: bool = True
     ) -> None:
         self._state = _state or ModelState(opset, ml_opset or schemas.ml_opset(opset))
-        self.opset = self._state.opset
-        self.ml_opset = self._state.ml_opset
+        self.opset: int = self._state.opset
+        self.ml_opset: int = self._state.ml_opset
         self._is_main = _is_main
         self.nodes: list[ir.Node] = []
         self.inputs: list[ir.Value] = []
-        self.ml = _Domain(self, schemas.ML_DOMAIN)
+        self.ml: _Domain = _Domain(self, schemas.ML_DOMAIN)
 
     def __getattr__(self, op_type: str) -> Callable[..., Result]:
         if not op_type[:1].isupper():

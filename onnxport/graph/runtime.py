@@ -45,6 +45,11 @@ class Session:
         InvalidModelError: neither runtime can load the model.
     """
 
+    backend: str
+    fallback_reason: str
+    input_names: list[str]
+    output_names: list[str]
+
     def __init__(
         self, model: Loadable, *, threads: int = 0, optimize: bool = True, runtime: Runtime = "onnxruntime"
     ) -> None:
