@@ -251,7 +251,8 @@ def _reproducer(model: Any, arguments: Mapping[str, Any], folder: Path) -> Path 
     debugging = import_module("onnxport.converters.debugging")
     taken = {"kwargs", "signature", "allow_pickle", "allow_code"}
     try:
-        converted = onnxport.convert(model, **{**arguments, "validate": False})
+        unproved = {key: value for key, value in arguments.items() if key not in {"rtol", "atol", "output"}}
+        converted = onnxport.convert(model, **{**unproved, "validate": False})
         known = {key: value for key, value in arguments.items() if key in taken}
         inquiry = debugging.debug(model, converted, arguments.get("inputs"), **known)
         path: Path = debugging.write_reproducer(inquiry, folder)
