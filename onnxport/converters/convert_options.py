@@ -35,6 +35,8 @@ class ConvertOptions(TypedDict, total=False):
     task: str | None
     dtype: str | None
     keep_io_types: bool
+    inputs_as_nchw: Sequence[str] | None
+    outputs_as_nchw: Sequence[str] | None
     weights: str | os.PathLike[str] | None
     functions: str | Sequence[type | str] | None
     strategy: Strategy | None
