@@ -20,7 +20,7 @@ def reference_evaluator(model: onnx.ModelProto) -> Any:
 def _evaluator() -> type[Any]:
     from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
 
-    own = [_loop(), _erf(), _lp_normalization()]
+    own = [_loop(), _erf(), _lp_normalization(), _hard_swish()]
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
@@ -60,6 +60,21 @@ def _lp_normalization() -> type[Any]:
             return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
 
     return LpNormalization
+
+
+@cache
+def _hard_swish() -> type[Any]:
+    from onnx.reference.op_run import OpRun
+
+    class HardSwish(OpRun):
+        """x times x / 6 + 1/2 between 0 and 1: in the body of the schema (onnx 1.23) the sixth is a float32, of float64 too."""
+
+        op_domain = ""
+
+        def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+            return ((x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype),)
+
+    return HardSwish
 
 
 @cache

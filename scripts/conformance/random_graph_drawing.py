@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -237,12 +238,13 @@ class Drawing:
         """
         model = self.model(nodes, outputs, typed=False)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 evaluator = reference_evaluator(model)
                 results = evaluator.run(None, {name: self.values[name] for name in self._read(nodes)})
         except Exception as error:
             raise Undrawable(f"{nodes[-1].op_type}: {type(error).__name__}: {error}") from error
-        return [np.asarray(item) if isinstance(item, np.generic) else item for item in results]
+        return [_as_drawn(item) for item in results]
 
     def _read(self, nodes: Sequence[onnx.NodeProto]) -> list[str]:
         own = {name for node in nodes for name in node.output}
@@ -275,6 +277,13 @@ class Drawing:
         return helper.make_tensor_value_info(name, kind_of(value), sizes)
 
     dynamic = False
+
+
+def _as_drawn(value: Any) -> Any:
+    """A result as other operators take it: arrays, strings as objects."""
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "US" else value
 
 
 def read_by(node: onnx.NodeProto) -> list[str]:

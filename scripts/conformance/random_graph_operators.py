@@ -127,7 +127,8 @@ def _clip(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("Softmax", "LogSoftmax", "Hardmax")
 def _softmax(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand(d.kinds(s, "T"), rank=(1, 4), least=1)
+    kinds = d.kinds(s, "T") if d.opset >= 13 else [onnx.TensorProto.FLOAT]  # which onnxruntime has
+    x = d.operand(kinds, rank=(1, 4), least=1)
     return Call([x], {"axis": d.axis(d.values[x].ndim) if d.chance(0.7) else None})
 
 
@@ -382,6 +383,9 @@ def _drawn_graph(d: Drawing, number: int, only: Sequence[str]) -> DrawnGraph | N
     read = {name for node in d.nodes for name in node.input}
     outputs = [name for name in d.results if name not in read or d.chance(0.2)]
     model = d.model(d.nodes, outputs)
+    if not model.graph.input and model.graph.initializer:  # of constants alone nothing is left to be imported
+        d.given[d.rng.choice(model.graph.initializer).name] = False
+        model = d.model(d.nodes, outputs)
     inputs = tuple(d.values[item.name] for item in model.graph.input)
     try:
         onnx.checker.check_model(model, full_check=True)

@@ -195,9 +195,8 @@ def _dropout(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("RNN", "GRU", "LSTM")
 def _recurrent(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand(
-        [TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.DOUBLE], rank=(3, 3), least=1, allowed=Range(-3, 3)
-    )
+    # onnxruntime, which decides on what is special, has no others
+    x = d.operand([TensorProto.FLOAT], rank=(3, 3), least=1, allowed=Range(-3, 3))
     shape = d.values[x].shape
     by_batch = "layout" in s.attributes and d.chance(0.2)
     batch, length = (shape[0], shape[1]) if by_batch else (shape[1], shape[0])
@@ -226,6 +225,7 @@ def _recurrent(d: Drawing, s: defs.OpSchema) -> Call:
     return Call(inputs, drawn, d.rng.randint(1, 3 if s.name == "LSTM" else 2))
 
 
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _SCALES = Range(2.0**-4, 2.0**-1)
 
 
@@ -250,9 +250,10 @@ def _quantize(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("QLinearMatMul")
 def _qlinear_matmul(d: Drawing, s: defs.OpSchema) -> Call:
-    a = d.operand(d.kinds(s, "T1"), rank=(2, 3), least=1)
+    whole = [TensorProto.INT8, TensorProto.UINT8]  # the evaluator truncates float8, and nothing else runs it
+    a = d.operand(whole, rank=(2, 3), least=1)
     shape = d.values[a].shape
-    b = d.new(d.numbers(d.kind(d.kinds(s, "T2")), (shape[-1], d.rng.randint(1, 4))))
+    b = d.new(d.numbers(d.kind(whole), (shape[-1], d.rng.randint(1, 4))))
     inputs = []
     for x in (a, b, d.new(d.numbers(kind_of(d.values[a]), ()))):
         scale = d.new(d.numbers(TensorProto.FLOAT, (), _SCALES), constant=0.8)
@@ -282,7 +283,8 @@ def _qlinear_conv(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("Resize", "Upsample")
 def _resize(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand(d.kinds(s, s.inputs[0].type_str), rank=(3, 4), least=1)
+    kinds = [kind for kind in d.kinds(s, s.inputs[0].type_str) if kind in _FLOATS]  # how others are rounded is open
+    x = d.operand(kinds, rank=(3, 4), least=1)
     shape = d.values[x].shape
     factors = [1.0, 1.0, *(d.rng.choice([1.0, 2.0, 3.0, 0.5]) for _ in shape[2:])]
     scales = d.new(np.asarray(factors, np.float32), constant=0.8)
@@ -309,7 +311,7 @@ def _resize(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("GridSample")
 def _grid(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand([TensorProto.FLOAT, TensorProto.DOUBLE], rank=(4, 4), least=1)
+    x = d.operand([TensorProto.FLOAT], rank=(4, 4), least=1)  # the evaluator computes doubles in float32
     grid = d.like(x, (d.values[x].shape[0], *d.shape(2, 2, least=1), 2), Range(-1.2, 1.2))
     linear = "linear" if d.opset >= 20 else "bilinear"
     cubic = "cubic" if d.opset >= 20 else "bicubic"

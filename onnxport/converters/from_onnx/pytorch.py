@@ -22,6 +22,7 @@ from onnxport.graph.module_state import read
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers, recurrent_layers
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
+from onnxport.opset_maps.from_onnx.pytorch.functions import items_to
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder, graph_module
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
@@ -81,10 +82,13 @@ def _input(xp: TorchNamespace, value: ir.Value) -> Any:
 
 
 def _output(xp: TorchNamespace, item: object, value: ir.Value) -> Any:
-    dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
-    if dtype in BOUNDARY and xp.is_tensor(item):
-        return xp.call(torch.Tensor.to, item, BOUNDARY[dtype])
-    return item
+    kind = value.type.elem_type if isinstance(value.type, ir.SequenceType) else value.type
+    dtype = kind.dtype if isinstance(kind, ir.TensorType) else None
+    if dtype not in BOUNDARY:
+        return item
+    if isinstance(value.type, ir.SequenceType):
+        return xp.call(items_to, item, BOUNDARY[dtype])
+    return xp.call(torch.Tensor.to, item, BOUNDARY[dtype]) if xp.is_tensor(item) else item
 
 
 def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:

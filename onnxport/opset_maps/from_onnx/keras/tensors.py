@@ -239,6 +239,8 @@ class KerasTensorFamily(Namespace):
             raise UnsupportedOperator("a graph without inputs makes no Keras model")
         if array.dtype.kind in "OSU":
             raise UnsupportedOperator("a Keras model holds no strings")
+        if array.dtype.name.startswith("float8"):  # of which Keras' initializers make no weights
+            raise UnsupportedOperator(f"a Keras model holds no weights of {array.dtype.name}")
         layer = Weight(array.shape, array.dtype.name, plain_name(name), name=self.layer_name(name), trainable=trainable)
         layer.value.assign(array)
         return self.apply(layer, self.anchor)

@@ -231,6 +231,11 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
     return combined.reshape(x.shape)
 
 
+def items_to(items: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """A sequence with its tensors in another element type."""
+    return [item.to(dtype) for item in items]
+
+
 def nonzero(x: Tensor) -> Tensor:
     """[rank, n]: indices of what is not zero; no row for a scalar."""
     return torch.nonzero(x).transpose(0, 1)

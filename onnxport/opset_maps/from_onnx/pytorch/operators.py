@@ -80,8 +80,9 @@ def swish(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTen
 
 @pytorch_native.op("HardSigmoid", versions=(1, 6, 22))
 def hard_sigmoid(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 0.2, beta: float = 0.5) -> TorchTensor:
-    """torch's hardsigmoid, which has one slope."""
-    return xp.call(F.hardsigmoid, x) if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5 else NotImplemented
+    """torch's hardsigmoid, which has one slope; the attribute's float32 is not that of a double."""
+    usual = abs(alpha - 1 / 6) < 1e-7 and beta == 0.5 and xp.dtype(x) != ir.DataType.DOUBLE
+    return xp.call(F.hardsigmoid, x) if usual else NotImplemented
 
 
 @pytorch_native.op("PRelu", versions=(7, 9, 16))
@@ -92,7 +93,7 @@ def prelu(xp: TorchNamespace, x: TorchTensor, slope: TorchTensor) -> TorchTensor
         return NotImplemented
     if shape == (1,) or (len(shape) == 1 and xp.ndim(x) == 2 and xp.shape(x)[1] == shape[0]):
         return xp.call(F.prelu, x, slope)
-    if len(shape) == xp.ndim(x) - 1 and shape[0] == xp.shape(x)[1] and all(n == 1 for n in shape[1:]):
+    if shape and len(shape) == xp.ndim(x) - 1 and shape[0] == xp.shape(x)[1] and all(n == 1 for n in shape[1:]):
         return xp.call(F.prelu, x, xp.reshape(slope, (-1,)))
     return NotImplemented
 

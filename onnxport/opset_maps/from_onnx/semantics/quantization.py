@@ -120,13 +120,26 @@ def qlinear_matmul(xp: Namespace, *operands: Tensor) -> Tensor:
     """Product of quantized matrices, quantized."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
-    product = matmul_integer(xp, a, b, a_zero, b_zero)
+    if _is_float8(xp.input_dtype(0)) or _is_float8(xp.input_dtype(3)):
+        left, right = (_as_floats(xp, x, zero, axis) for x, zero, axis in ((a, a_zero, -2), (b, b_zero, -1)))
+        product = xp.matmul(left, right)
+    else:
+        product = matmul_integer(xp, a, b, a_zero, b_zero)
     width = ir.DataType.FLOAT
     rows = _column(xp, xp.astype(a_scale, width), product, -2)
     columns = _column(xp, xp.astype(b_scale, width), product, -1)
     factor = xp.divide(xp.multiply(rows, columns), xp.astype(y_scale, width))
     zero = xp.astype(y_zero, width)
     return saturated(xp, xp.multiply(xp.astype(product, width), factor), zero, wanted)
+
+
+def _is_float8(dtype: ir.DataType | None) -> bool:
+    return dtype is not None and dtype.name.startswith("FLOAT8")
+
+
+def _as_floats(xp: Namespace, x: Tensor, zero: Tensor, axis: int) -> Tensor:
+    """Numbers less their zero points, in FLOAT."""
+    return xp.subtract(xp.astype(x, ir.DataType.FLOAT), _column(xp, xp.astype(zero, ir.DataType.FLOAT), x, axis))
 
 
 def _column(xp: Namespace, scale: Tensor, like: Tensor, axis: int) -> Tensor:
