@@ -154,7 +154,7 @@ def pieces_of(drawn: DrawnGraph) -> Iterator[DrawnGraph]:
 
     again = Drawing(random.Random(0), drawn.model.opset_import[0].version)
     again.values = {**feeds, **{item.name: onnx.numpy_helper.to_array(item) for item in graph.initializer}, **values}
-    again.given = {**dict.fromkeys(feeds, False), **{item.name: True for item in graph.initializer}}
+    again.given = {**dict.fromkeys(again.values, False), **{item.name: True for item in graph.initializer}}
     for length in range(1, len(graph.node) + 1):
         for start in range(len(graph.node) - length + 1):
             nodes = list(graph.node)[start : start + length]

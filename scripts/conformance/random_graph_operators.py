@@ -153,6 +153,8 @@ def _reduction(d: Drawing, s: defs.OpSchema) -> Call:
     kinds = d.kinds(s, s.inputs[0].type_str)
     allowed = d.range_of(s.name, 0, onnx.TensorProto.FLOAT)
     x = d.operand(kinds, least=0 if d.chance(0.2) else 1, allowed=allowed)
+    if s.name == "ReduceMean" and not d.values[x].size:
+        raise Undrawable("the mean of nothing is open")
     drawn = {"keepdims": d.rng.randint(0, 1) if d.chance(0.7) else None}
     axes = d.axes(d.values[x].ndim, low=1 if "axes" in s.attributes else 0)
     if "axes" in s.attributes:

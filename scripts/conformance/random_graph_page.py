@@ -6,6 +6,7 @@ python -m scripts.conformance.random_graph_page RECORDS...
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -41,8 +42,16 @@ def page(lines: list[dict[str, Any]]) -> str:
         text.append(f"| {importer} | {sum(each)} | {' | '.join(map(str, each))} |")
     wrong = [line for line in latest if line["verdict"] in ("wrong", "crashed")]
     if wrong:
-        text += ["", "## Wrong or crashed", "", "| importer | draw | operators |", "|-|-|-|"]
-        text += [f"| {line['to']} | {line['number']} | {', '.join(line['operators'])} |" for line in wrong]
+        text += ["", "## Wrong or crashed", "", "| importer | draw | operators | difference |", "|-|-|-|-|"]
+        for line in wrong:
+            found = re.search(r"reason='([^']*)'", line["reason"])
+            cells = (
+                line["to"],
+                line["number"],
+                ", ".join(line["operators"]),
+                found[1] if found else line["reason"][:120],
+            )
+            text.append("| " + " | ".join(map(str, cells)) + " |")
     text += ["", "## Refused, by reason", "", "| importer | graphs | reason |", "|-|-|-|"]
     text += [f"| {importer} | {count} | {reason} |" for (importer, reason), count in reasons.most_common()]
     text += [

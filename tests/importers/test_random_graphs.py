@@ -41,6 +41,10 @@ DIFFERED = {
         "(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = HardSwish(x)}",
         [F32.astype(np.float64)],
     ),
+    "sums of whole numbers": (
+        '(int32[3] x) => (int32 y) {y = Einsum <equation = "j->"> (x)}',
+        [np.arange(3, dtype=np.int32)],
+    ),
     "HardSigmoid of float64": (
         "(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)}",
         [F32.astype(np.float64)],

@@ -23,8 +23,12 @@ class TorchWindowFamily(TorchTensorFamily):
     """Products, and what slides over images."""
 
     matmul = calling(torch.matmul)
-    einsum = calling(torch.einsum)
     det = calling(torch.linalg.det)
+
+    def einsum(self, equation: str, *xs: TorchTensor) -> TorchTensor:
+        result, dtype = self.call(torch.einsum, equation, *xs), self.dtype(xs[0])
+        # torch's sums of whole numbers are int64
+        return self.astype(result, dtype) if dtype.name.startswith(("INT", "UINT")) else result
 
     def conv(
         self, x: TorchTensor, weight: TorchTensor, bias: TorchTensor | None = None, **form: Unpack[PaddedStrides]
