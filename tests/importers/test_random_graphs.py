@@ -37,6 +37,10 @@ DIFFERED = {
         "(uint64[3] x) => (seq(uint64) y) {y = SequenceConstruct(x)}",
         [np.arange(3, dtype=np.uint64)],
     ),
+    "a sequence of such a type that only the run tells": (
+        "(uint64[3] x, int64 n) => (seq(uint64) y) {y = SplitToSequence(x, n)}",
+        [np.arange(3, dtype=np.uint64), np.int64(1)],
+    ),
     "HardSwish of float64": (
         "(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = HardSwish(x)}",
         [F32.astype(np.float64)],

@@ -15,7 +15,7 @@ from torch import fx, nn
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from onnxport.converters.from_onnx.walk import Walk
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.module_state import read
@@ -26,6 +26,7 @@ from onnxport.opset_maps.from_onnx.pytorch.functions import items_to
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder, graph_module
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 
 def build(model: ir.Model) -> nn.Module:
@@ -87,7 +88,13 @@ def _output(xp: TorchNamespace, item: object, value: ir.Value) -> Any:
     if dtype not in BOUNDARY:
         return item
     if isinstance(value.type, ir.SequenceType):
-        return xp.call(items_to, item, BOUNDARY[dtype])
+        try:
+            return xp.call(items_to, item, BOUNDARY[dtype])
+        except UnknownUntilRun as error:
+            reason = (
+                f"output {value.name!r}: what the sequence of {BOUNDARY[dtype]} holds is known only when the model runs"
+            )
+            raise UnsupportedOperator(reason) from error
     return xp.call(torch.Tensor.to, item, BOUNDARY[dtype]) if xp.is_tensor(item) else item
 
 
