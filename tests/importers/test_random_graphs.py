@@ -45,6 +45,7 @@ DIFFERED = {
         "(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = HardSwish(x)}",
         [F32.astype(np.float64)],
     ),
+    "Erf of whole numbers": ("(int32[3] x) => (int32[3] y) {y = Erf(x)}", [np.array([9, -9, 0], np.int32)]),
     "sums of whole numbers": (
         '(int32[3] x) => (int32 y) {y = Einsum <equation = "j->"> (x)}',
         [np.arange(3, dtype=np.int32)],

@@ -85,6 +85,15 @@ def hard_sigmoid(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 0.2, beta
     return xp.call(F.hardsigmoid, x) if usual else NotImplemented
 
 
+@pytorch_native.op("Erf", versions=(9, 13))
+def erf(xp: TorchNamespace, x: TorchTensor) -> TorchTensor:
+    """erf of whole numbers in their type, of which torch makes float32."""
+    dtype = xp.dtype(x)
+    if dtype.is_floating_point():
+        return NotImplemented
+    return xp.astype(xp.erf(xp.astype(x, ir.DataType.DOUBLE)), dtype)
+
+
 @pytorch_native.op("PRelu", versions=(7, 9, 16))
 def prelu(xp: TorchNamespace, x: TorchTensor, slope: TorchTensor) -> TorchTensor:
     """torch's prelu, where the slope is one or one a channel and no parameter of another shape."""
