@@ -15,13 +15,11 @@ import onnx_ir as ir
 
 from onnxport.errors import FallbackWarning, InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save as save_file
-from onnxport.graph.pickles import put_together, taken_apart
 from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import Runtime
 from onnxport.graph.scopes import Scopes
-from onnxport.graph.workbench.description import summary_text
 from onnxport.tracing.onnx import load_model, model_of
 
 if TYPE_CHECKING:
@@ -236,13 +234,19 @@ class OnnxModel:
 
     def summary(self) -> str:
         """Versions, inputs, outputs, weights and operators, in a few lines."""
+        from onnxport.graph.workbench.description import summary_text
+
         return summary_text(self.model)
 
     def __getstate__(self) -> dict[str, Any]:
+        from onnxport.graph.pickles import taken_apart
+
         state = {key: value for key, value in vars(self).items() if key != "session"}
         return {**state, "model": taken_apart(self.model), "_plain": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        from onnxport.graph.pickles import put_together
+
         vars(self).update({**state, "model": put_together(state["model"])})
 
     def __repr__(self) -> str:

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from onnxport import frameworks
 from onnxport.converters.convert_options import ConvertOptions
 from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
-from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import check_length, watched, watched_inference
 from onnxport.errors import InvalidInputError, UnsupportedOperator
@@ -27,12 +26,13 @@ from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances, of_estimators
 from onnxport.progress import stage
 from onnxport.request import Optimize, Request, States, Strategy, check_names
-from onnxport.validation import prove
-from onnxport.validation.parties import Tolerance
-from onnxport.validation.runners.base import Binding
 from onnxport.validation.values import leaves_of
 
-# Of ONNX models alone.
+if TYPE_CHECKING:
+    from onnxport.validation.parties import Tolerance
+
+# Of ONNX models alone, and of what is rebuilt from them.
+attributed = Lazy("onnxport.converters.from_onnx.blame:attributed")
 edit = Lazy("onnxport.converters.to_onnx.onnx:edit")
 with_functions = Lazy("onnxport.converters.to_onnx.functions:with_functions")
 # Of float32 models that become smaller.
@@ -226,6 +226,8 @@ def convert(
                     hub = with_functions(hub, functions)
                 result = hub if target.is_hub else _rebuilt(hub, target)
         if validate:
+            from onnxport.validation.parties import Tolerance
+
             with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):
                 if source.is_hub:
                     check_edit(edited)
@@ -363,6 +365,9 @@ def _prove(
     if source.prove is not None:
         hub.report = source.prove(live, hub, request, tolerance)
         return
+    from onnxport.validation import prove
+    from onnxport.validation.runners.base import Binding
+
     rtol, atol = tolerance.rtol, tolerance.atol
     binding = Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods)
     hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol, title=title)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from onnxport.converters.from_onnx.blame import attributed
-from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.errors import InvalidModelError
 from onnxport.frameworks import Framework
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import guarded
 from onnxport.model import OnnxModel
+
+# Of models of files alone.
+attributed = Lazy("onnxport.converters.from_onnx.blame:attributed")
+inference_cost = Lazy("onnxport.converters.from_onnx.inference_cost:inference_cost")
 
 # Bytes that all nodes of a file may take, and further ones for each byte of its weights.
 _NODES_BYTES, _BYTES_PER_MODEL_BYTE = 240 << 20, 4

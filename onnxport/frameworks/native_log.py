@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from onnxport.frameworks.turns import Turns
 
 # The lines of absl and of glog before it: severity, date or thread, file. A fatal one (F) is passed on.
-_LOG_LINE = re.compile(
+_LOG_LINE = (
     rb"(?:[IWE]\d{4} \d\d:\d\d:[\d.]+ |\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] )"
     rb"|INFO: (?:Created|Applying|Initialized) \w+"  # TensorFlow Lite's, of delegates
     rb"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
 )
-_BEGINNING = re.compile(
-    rb"[IWE]\d|\d{4}-|INFO: [CAI]|WARNING: All|To enable"
-)  # of what may become one; anything else is passed on at once
+_BEGINNING = (
+    rb"[IWE]\d|\d{4}-|INFO: [CAI]|WARNING: All|To enable"  # of what may become one; anything else is passed on at once
+)
 _STDERR = 2
 _SECONDS = 1.0  # that the end waits for the reader: a child process of another thread may hold the other end open
 _LOGGER = logging.getLogger("onnxport.native")
@@ -61,9 +61,9 @@ def _pass_on(source: int, original: int) -> None:
     rest = b""
     while part := os.read(source, 1 << 16):
         lines = (rest + part).splitlines(keepends=True)
-        rest = lines.pop() if not lines[-1].endswith(b"\n") and _BEGINNING.match(lines[-1]) else b""
+        rest = lines.pop() if not lines[-1].endswith(b"\n") and re.match(_BEGINNING, lines[-1]) else b""
         for line in lines:
-            kept.append(line) if _LOG_LINE.match(line) else _write(original, line)
+            kept.append(line) if re.match(_LOG_LINE, line) else _write(original, line)
     _write(original, rest)
     os.close(source)
     os.close(original)

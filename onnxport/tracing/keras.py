@@ -12,15 +12,19 @@ import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.frameworks.keras import input_shapes, input_structure
 from onnxport.graph.names import positional, unique_names
 from onnxport.tracing.keras_names import output_names
 from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
-from onnxport.tracing.trust.keras import check_file, check_weights
 
 if TYPE_CHECKING:
     from onnxport.tracing.tensorflow_program import Program
+
+# Of files alone.
+check_file = Lazy("onnxport.tracing.trust.keras:check_file")
+check_weights = Lazy("onnxport.tracing.trust.keras:check_weights")
 
 _SUFFIXES = (".keras", ".h5", ".hdf5")
 

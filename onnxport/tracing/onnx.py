@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
 from onnxport.tracing.trust.faults import existing_file, reading
-from onnxport.tracing.trust.onnx import check_model
-from onnxport.tracing.trust.onnx_tensors import DataFolder
+
+if TYPE_CHECKING:
+    from onnxport.tracing.trust.onnx_tensors import DataFolder
+
+# Of files and messages alone: a conversion to ONNX reads none.
+check_model = Lazy("onnxport.tracing.trust.onnx:check_model")
 
 
 def load_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -28,6 +34,8 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
 
 
 def _load(path: str | os.PathLike[str]) -> ir.Model:
+    from onnxport.tracing.trust.onnx_tensors import DataFolder
+
     place = existing_file(path)
     with reading(f"{str(path)!r} is truncated or no ONNX model"):
         proto = onnx.load(place, load_external_data=False)

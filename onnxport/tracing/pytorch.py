@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
@@ -41,7 +42,6 @@ from onnxport.tracing.pytorch_transforms import (
 )
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
 from onnxport.tracing.trust.faults import existing_file, reading
-from onnxport.tracing.trust.pytorch_archive import check_archive
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     with reading(f"{place!r} is truncated or no torch.export program"):
         if allow_code:
             return torch.export.load(place)
-        check_archive(place, allow_pickle=allow_pickle)
+        Lazy("onnxport.tracing.trust.pytorch_archive:check_archive")(place, allow_pickle=allow_pickle)
         program: ExportedProgram = load_pt2(place).exported_programs["model"]
         if program.call_spec.in_spec is None:  # asking raises where the modules that the file tells do not fit
             raise InvalidModelError(f"{place!r} does not tell how its program is called")
@@ -269,7 +269,7 @@ def _export(
             check_idle(hits, call)
     notes: list[str] = []
     for item in caught:
-        assigned = _ASSIGNED.match(str(item.message))
+        assigned = re.match(_ASSIGNED, str(item.message))
         if str(item.message).startswith(_NEEDLESS):
             continue
         if assigned is None:
@@ -305,7 +305,7 @@ _NEEDLESS = (
     "While compiling, we found certain side effects",
     "torch.compile is ignored when called inside torch.export",
 )
-_ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
+_ASSIGNED = r"The tensor attributes? (.*?) (?:was|were) assigned during export"
 
 
 def _takes(program: ExportedProgram, example: Call) -> bool:

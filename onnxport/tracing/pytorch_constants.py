@@ -25,8 +25,8 @@ _FACTORIES = frozenset("tensor as_tensor arange zeros ones full linspace eye".sp
 _SIZED = frozenset(
     "pad view reshape expand repeat narrow new_zeros new_ones new_full new_empty broadcast_to tile".split()
 )
-_RANDOM = re.compile(r"rand|bernoulli|multinomial|dropout|normal|uniform|exponential|poisson|empty")
-_IN_PLACE = re.compile(r"^(__setitem__|__i[a-z]+__|[a-z]\w*[a-z0-9]_)$")
+_RANDOM = r"rand|bernoulli|multinomial|dropout|normal|uniform|exponential|poisson|empty"
+_IN_PLACE = r"^(__setitem__|__i[a-z]+__|[a-z]\w*[a-z0-9]_)$"
 
 
 class known_constants(TorchFunctionMode):
@@ -57,7 +57,7 @@ class known_constants(TorchFunctionMode):
         elif name in _SIZED and len(tensors) > 1:
             args, kwargs = (*args[:1], *pytree.tree_map(self._number, args[1:])), pytree.tree_map(self._number, kwargs)
         result = func(*args, **kwargs)
-        if _IN_PLACE.match(name) and tensors:
+        if re.match(_IN_PLACE, name) and tensors:
             if not known or self._computed(func, args, kwargs) is None:
                 self._forget(tensors[0])
         elif known and name not in ("__get__", "__set__"):
@@ -75,7 +75,7 @@ class known_constants(TorchFunctionMode):
         return self._values.get(tensor)
 
     def _computable(self, name: str, leaves: list[Any], values: list[Tensor | None]) -> bool:
-        if any(value is None for value in values) or _RANDOM.search(name):
+        if any(value is None for value in values) or re.search(_RANDOM, name):
             return False
         if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
             return False

@@ -26,9 +26,9 @@ _ON_PACKED = (
     "operators convert."
 )
 # In torch's text: a dimension that was to vary and the size that the trace fixes; how a message that says nothing more ends.
-_FIXED = re.compile(r"You marked L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)")
-_FIXED_NAME = re.compile(r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)")
-_NO_TENSORS = re.compile(r"Found <class '(?:builtins\.)?([\w.]+)'> in output, which is not a known type")
+_FIXED = r"You marked L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)"
+_FIXED_NAME = r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)"
+_NO_TENSORS = r"Found <class '(?:builtins\.)?([\w.]+)'> in output, which is not a known type"
 _CLOSING = "The error above occurred when calling"
 _ON_FROZEN = (
     'A value frozen by strategy="trace" is not enough there: write it with torch.where or torch.cond, or leave it to the code '
@@ -49,7 +49,11 @@ def reason(model: object, error: Exception | None, *, frozen: bool = False) -> s
     if packed:
         return f"torch.export can't read the packed weights of {name}'s quantised modules ({packed}).\n{_ON_PACKED}"
     why = f"torch.export can't trace {name}: {type(error).__name__}: {text}"
-    sizes, names, kind = _FIXED.findall(str(error)), _FIXED_NAME.findall(str(error)), _NO_TENSORS.search(str(error))
+    sizes, names, kind = (
+        re.findall(_FIXED, str(error)),
+        re.findall(_FIXED_NAME, str(error)),
+        re.search(_NO_TENSORS, str(error)),
+    )
     if sizes:
         needs = (f"dimension {axis} of {_path(root, rest)!r} to be {size}" for root, rest, axis, size in sizes)
         why = f"{name} does not trace with the dynamic sizes: it needs {' and '.join(dict.fromkeys(needs))}."
@@ -77,7 +81,7 @@ def _way_out(error: Exception | None, frozen: bool) -> str:
         return _ON_FROZEN if frozen else _ON_VALUES
     if "no fake impl registered" in str(error):
         return _ON_FAKES
-    if _NO_TENSORS.search(str(error)):
+    if re.search(_NO_TENSORS, str(error)):
         return _ON_RESULTS
     return _ON_SIZES if "Constraints violated" in str(error) else _OTHERWISE
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -125,13 +126,17 @@ def _run_losses(
     return torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0)
 
 
-_ctc_losses = torch.library.custom_op(
-    "onnxport::ctc_losses",
-    _run_losses,
-    mutates_args=(),
-    schema="(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
-)
-_ctc_losses.register_fake(_losses)
+@cache
+def _ctc_losses() -> Callable[..., Tensor]:
+    """The operator of the losses, defined when one is traced: a definition takes torch some milliseconds."""
+    operator = torch.library.custom_op(
+        "onnxport::ctc_losses",
+        _run_losses,
+        mutates_args=(),
+        schema="(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
+    )
+    operator.register_fake(_losses)
+    return operator
 
 
 def _ctc_loss(
@@ -152,7 +157,7 @@ def _ctc_loss(
     if targets.dim() == 1:  # the targets of all sequences one after the other
         index = (lengths.cumsum(0) - lengths)[:, None] + torch.arange(targets.shape[0])
         targets = targets[index.clamp(max=targets.shape[0] - 1)]
-    losses = _ctc_losses(log_probs, targets, inputs, lengths, blank)
+    losses = _ctc_losses()(log_probs, targets, inputs, lengths, blank)
     if zero_infinity:
         losses = torch.where(losses.isinf(), torch.zeros_like(losses), losses)
     if reduction in (1, "mean"):

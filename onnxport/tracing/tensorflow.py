@@ -15,16 +15,21 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.mapped import settled
-from onnxport.tracing.tensorflow_checkpoint import load_checkpoint
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
-from onnxport.tracing.tensorflow_lite.dequantised import dequantised, is_quantised
-from onnxport.tracing.tensorflow_lite.model import LiteModel
-from onnxport.tracing.tensorflow_lite.model import trace as trace_lite
 from onnxport.tracing.tensorflow_program import Program, renamed
 from onnxport.tracing.trust.faults import existing_file, reading
-from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
+
+# Of files alone.
+check_graph_def = Lazy("onnxport.tracing.trust.tensorflow:check_graph_def")
+check_saved_model = Lazy("onnxport.tracing.trust.tensorflow:check_saved_model")
+load_checkpoint = Lazy("onnxport.tracing.tensorflow_checkpoint:load_checkpoint")
+lite_model = Lazy("onnxport.tracing.tensorflow_lite.model:LiteModel")
+dequantised = Lazy("onnxport.tracing.tensorflow_lite.dequantised:dequantised")
+is_quantised = Lazy("onnxport.tracing.tensorflow_lite.dequantised:is_quantised")
+trace_lite = Lazy("onnxport.tracing.tensorflow_lite.model:trace")
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
@@ -39,7 +44,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     """
     place = Path(path)
     if place.suffix.lower() == ".tflite":
-        return settled(place, lambda: LiteModel(place))
+        return settled(place, lambda: lite_model(place))
     if place.suffix.lower() == ".meta":
         return settled(place, lambda: load_checkpoint(place, allow_code=allow_code))
     if place.is_dir():
@@ -86,11 +91,11 @@ def in_real_numbers(model: object) -> Any:
     Raises:
         InvalidInputError: it is none, or holds no such numbers.
     """
-    if not isinstance(model, LiteModel) or not is_quantised(model):
+    if not isinstance(model, lite_model.get()) or not is_quantised(model):
         raise InvalidInputError(
             "dtype='float32': the weights are float32 already, or keep their types; a TFLite file's quantised ones become it"
         )
-    return model.with_content(dequantised)
+    return model.with_content(dequantised.get())
 
 
 def load_libraries(paths: Sequence[str]) -> None:
@@ -150,7 +155,7 @@ def trace(
     """
     if isinstance(model, tf.compat.v1.GraphDef):
         return of_graph_def(model, dynamic_shapes, input_names, output_names)
-    if isinstance(model, LiteModel):
+    if not callable(model) and isinstance(model, lite_model.get()):
         program = trace_lite(model, dynamic_shapes=dynamic_shapes, signature=signature)
         return renamed(program, input_names, output_names)
     function = _function_of(model, signature)

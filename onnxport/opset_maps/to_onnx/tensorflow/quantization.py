@@ -162,7 +162,7 @@ def quantize_and_dequantize(
 
 def _steps(name: str, taken: Any, axis: int | None, zero_point: Any) -> Callable[[Any], Any]:
     """A function that implements one of the operators of this name, of int8."""
-    scale = tf.constant(0.25 if axis is None else [0.5, 0.25, 0.125])
+    factors = np.array(0.25 if axis is None else [0.5, 0.25, 0.125], np.float32)
 
     def body(x: Any, scale: Any, zero_point: Any, axis: Any) -> Any:
         zero = tf.cast(zero_point, tf.float32)
@@ -171,6 +171,7 @@ def _steps(name: str, taken: Any, axis: int | None, zero_point: Any) -> Callable
         return tf.cast(tf.clip_by_value(tf.round(x / scale) + zero, -128.0, 127.0), tf.int8)
 
     def run(x: Any) -> Any:
+        scale = tf.constant(factors)
         specs = [tf.TensorSpec(x.shape, taken), tf.TensorSpec(scale.shape), tf.TensorSpec(scale.shape, tf.int8)]
         composite = tf.function(
             body, input_signature=[*specs, tf.TensorSpec([], tf.int32)], experimental_implements=f"onnxport::{name}"
