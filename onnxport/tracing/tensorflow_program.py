@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ _QUANTISED = {
 }
 
 
+@cache
 def dtype_of(dtype: tf.DType) -> ir.DataType:
     """The ONNX element type of a TensorFlow one; of a quantised type that of its integers.
 

@@ -398,9 +398,12 @@ def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
     return op.initializer(variable.name, ir.Tensor(array, dtype=variable.dtype))
 
 
+_HANDLES = frozenset({dtypes.resource, dtypes.variant})  # looked up by hash: comparing types of TensorFlow is slow
+
+
 def _expected(tensor: Any) -> Expected | None:
     """The type of a tensor in TensorFlow; a complex one is a pair of real ones along a last axis."""
-    if tensor.dtype in (dtypes.resource, dtypes.variant):
+    if tensor.dtype in _HANDLES:
         return None
     shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
     dtype = dtype_of(tensor.dtype)
