@@ -86,7 +86,7 @@ class MovedTensor(ir.LazyTensor):
             file.write(self.tobytes())
             return
         for start in range(0, len(array), rows):
-            file.write(ir.Tensor(np.ascontiguousarray(array[start : start + rows]), dtype=self.dtype).tobytes())
+            ir.Tensor(np.ascontiguousarray(array[start : start + rows]), dtype=self.dtype).tofile(file)
 
 
 def restored(tensor: ir.TensorProtocol) -> tuple[ir.TensorProtocol, list[Move]]:
