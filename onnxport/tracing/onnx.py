@@ -10,16 +10,12 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
-from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
 from onnxport.tracing.trust.faults import existing_file, reading
 
 if TYPE_CHECKING:
     from onnxport.tracing.trust.onnx_tensors import DataFolder
-
-# Of files and messages alone: a conversion to ONNX reads none.
-check_model = Lazy("onnxport.tracing.trust.onnx:check_model")
 
 
 def load_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -52,6 +48,8 @@ def _load(path: str | os.PathLike[str]) -> ir.Model:
 
 def model_of(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
     """The model of a message, after `check_model`; a message without a folder is the user's own and stays as it is."""
+    from onnxport.tracing.trust.onnx import check_model  # a conversion to ONNX reads no message
+
     changes = check_model(proto, folder)
     if changes and folder is None:
         copy = onnx.ModelProto()
