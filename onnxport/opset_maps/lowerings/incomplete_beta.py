@@ -44,7 +44,10 @@ def _fraction(op: OpBuilder, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def betainc(op: OpBuilder, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
-    """The regularized incomplete beta function I_x(a, b); NaN but for positive parameters and x from 0 to 1."""
+    """The regularized incomplete beta function I_x(a, b); NaN outside of x from 0 to 1 and where a or b is 0 or less.
+
+    At x of 0 and 1 it is x, of infinite parameters and of NaN too.
+    """
     wide = [op.cast(item, _DOUBLE) for item in (a, b, x)]
     blank = op.Mul(op.Add(op.Add(*wide[:2]), wide[2]), 0.0)
     one, zero = constant(op, 1.0), constant(op, 0.0)
@@ -68,5 +71,7 @@ def betainc(op: OpBuilder, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
     value = op.Mul(front, _fraction(op, first, second, near))
     value = op.Where(swapped, op.Sub(1.0, value), value)
     value = op.Where(at_zero, zero, op.Where(at_one, one, value))
-    known = op.And(inside, op.Or(between, op.Or(at_zero, at_one)))
+    negative = op.Or(op.LessOrEqual(wide[0], 0.0), op.LessOrEqual(wide[1], 0.0))
+    at_end = op.And(op.Or(at_zero, at_one), op.Not(negative))
+    known = op.Or(op.And(inside, between), at_end)
     return op.cast_like(op.Where(known, value, constant(op, math.nan)), a)

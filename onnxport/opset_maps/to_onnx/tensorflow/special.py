@@ -26,15 +26,28 @@ def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
-    "Zeta", cases=[case(lambda x, q: tf.math.zeta(x, q), f32(2, 3, low=1.5, high=4.0), f32(2, 3, low=0.5, high=3.0))]
+    "Zeta",
+    cases=[
+        case(lambda x, q: tf.math.zeta(x, q), f32(2, 3, low=1.5, high=4.0), f32(2, 3, low=0.5, high=3.0)),
+        case(
+            lambda x, q: tf.math.zeta(x, q),
+            np.array([np.inf] * 6, np.float32),
+            np.array([0.5, 1, 2, -2.5, np.inf, np.nan], np.float32),
+        ),
+    ],
 )
 def zeta(op: OpBuilder, x: ir.Value, q: ir.Value) -> ir.Value:
     """The Hurwitz zeta function; at its poles, of 0 and negative integers, infinite for even x, else NaN."""
     half = op.Mul(x, 0.5)
     at_pole = op.And(op.LessOrEqual(q, 0.0), op.Equal(q, op.Floor(q)))
     at_pole = op.And(at_pole, op.Not(op.LessOrEqual(x, 1.0)))
-    limit = op.Where(op.Equal(half, op.Floor(half)), op.const(np.inf, x.dtype), op.const(np.nan, x.dtype))
-    return op.Where(at_pole, limit, special.zeta(op, x, q))
+    infinity = op.const(np.inf, x.dtype)
+    limit = op.Where(op.Equal(half, op.Floor(half)), infinity, op.const(np.nan, x.dtype))
+    result = op.Where(at_pole, limit, special.zeta(op, x, q))
+    # q^-x of an infinite x
+    of_q = op.Where(op.Less(q, 1.0), infinity, op.cast_like(op.Equal(q, 1.0), x))
+    known = op.And(op.Equal(x, infinity), op.Not(op.Or(at_pole, op.IsNaN(q))))
+    return op.Where(known, of_q, result)
 
 
 _BESSEL = {
@@ -64,18 +77,24 @@ def bessel_from_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def _gamma_cases(call: Callable[[Any, Any], Any]) -> list[Case]:
-    edges = np.array([[0, 0, 1, 2, -1, 1], [1, 0, 0, 9, 1, -1]], np.float32)
+    inf, nan = np.inf, np.nan
+    edges = np.array([[0, 0, 1, 2, -1, 1, -1, nan, inf, inf, 2], [1, 0, 0, 9, 1, -1, 0, 0, inf, 1, inf]], np.float32)
     return [case(call, f32(60, low=0.1, high=9.0), f32(60, low=0.1, high=9.0)), case(call, *edges)]
 
 
 @tensorflow.lower("Igamma", "Igammac", cases=[*_gamma_cases(tf.math.igamma), *_gamma_cases(tf.math.igammac)])
 def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
-    """A series below a + 1, a continued fraction above; NaN for a of 0, where PyTorch's have limits, but P(0, 0) is 0."""
-    nan, at_zero = op.const(np.nan, a.dtype), op.Equal(a, 0.0)
-    if op.name == "Igammac":
-        return op.Where(at_zero, nan, igammac(op, a, x))
-    lower = op.Where(at_zero, nan, igamma(op, a, x))
-    return op.Where(op.And(at_zero, op.Equal(x, 0.0)), op.const(0.0, a.dtype), lower)
+    """A series below a + 1, a continued fraction above; NaN for a of 0, where PyTorch's have limits.
+
+    P of 0 is 0, whatever a is; both are 0 where a and x are infinite.
+    """
+    apply = igammac if op.name == "Igammac" else igamma
+    result = op.Where(op.Equal(a, 0.0), op.const(np.nan, a.dtype), apply(op, a, x))
+    infinity = op.const(np.inf, a.dtype)
+    none = op.And(op.Equal(a, infinity), op.Equal(x, infinity))
+    if op.name == "Igamma":
+        none = op.Or(none, op.Equal(x, 0.0))
+    return op.Where(none, op.const(0.0, a.dtype), result)
 
 
 @tensorflow.lower(
@@ -84,9 +103,9 @@ def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
         case(tf.math.betainc, f32(60, low=0.1, high=9.0), f32(60, low=0.1, high=9.0), f32(60, low=0.0, high=1.0)),
         case(
             tf.math.betainc,
-            np.array([1, 2, 0, 1, -1, 300, 3], np.float32),
-            np.array([2, 3, 1, 1, 1, 500, 2], np.float32),
-            np.array([0, 1, 0.5, 2, 0.5, 0.4, 0.25], np.float32),
+            np.array([1, 2, 0, 1, -1, 300, 3, np.inf, 2, np.nan, 0], np.float32),
+            np.array([2, 3, 1, 1, 1, 500, 2, 2, np.nan, np.inf, 1], np.float32),
+            np.array([0, 1, 0.5, 2, 0.5, 0.4, 0.25, 0, 1, 1, 1], np.float32),
         ),
     ],
 )
@@ -150,25 +169,44 @@ def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     cases=[
         *(case(lambda x, n=n: tf.math.polygamma(tf.constant(n), x), f32(5, low=0.3)) for n in (0.0, 1.0, 3.0)),
         case(tf.math.polygamma, np.array([0, 1, 2, 5, 0.5, -1], np.float32), f32(6, low=0.3, high=4.0)),
+        case(
+            tf.math.polygamma,
+            np.array([0, 2, 3, np.inf, np.inf, np.inf, 2, -1], np.float32),
+            np.array([0, -1, -1, 0.5, 1, -1, -np.inf, 1], np.float32),
+        ),
+        *(
+            case(lambda x, n=n: tf.math.polygamma(tf.constant(n), x), np.array([0, -1, 2, -2.5], np.float32))
+            for n in (-1.0, 0.0, 2.0)
+        ),
     ],
 )
 def polygamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     """A derivative of digamma: of an order that varies by the zeta function; NaN of an order that is no whole number."""
     order = op.constant(a)
-    if order is None or np.unique(order).size != 1 or float(order.ravel()[0]) != int(order.ravel()[0]):
+    known = order is not None and np.unique(order).size == 1
+    n = float(order.ravel()[0]) if order is not None and known else -1.0
+    if order is None or not 0 <= n < 100 or n != int(n):
         return _polygamma_of(op, a, x)
-    return special.polygamma(op, int(order.ravel()[0]), op.Expand(x, op.const(order.shape)) if order.ndim else x)
+    x = op.Expand(x, op.const(order.shape)) if order.ndim else x
+    if n == 0:
+        return digamma(op, x)
+    result = special.polygamma(op, int(n), x)
+    if n % 2:
+        return result
+    at_pole = op.And(op.LessOrEqual(x, 0.0), op.Equal(x, op.Floor(x)))
+    return op.Where(at_pole, op.const(np.nan, x.dtype), result)
 
 
 def _polygamma_of(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     double = ir.DataType.DOUBLE
     order, wide = op.cast(a, double), op.cast(x, double)
     known = op.And(op.GreaterOrEqual(order, 0.0), op.Equal(order, op.Floor(order)))
-    whole = op.Where(op.And(known, op.Greater(order, 0.0)), order, op.const(1.0, double))
-    sign = op.Sub(op.Mul(op.Mod(whole, op.const(2.0, double), fmod=1), 2.0), 1.0)
-    factorial = op.Exp(special.lgamma(op, op.Add(whole, 1.0)))
-    series = op.Mul(op.Mul(sign, factorial), special.zeta(op, op.Add(whole, 1.0), wide))
-    result = op.Where(op.Equal(order, 0.0), special.digamma(op, wide), series)
+    above = op.Add(op.Where(op.And(known, op.Greater(order, 0.0)), order, op.const(1.0, double)), 1.0)
+    # (-1)^(n + 1), which is 1 of an infinite order
+    odd = op.Mod(op.Where(op.Equal(above, np.inf), op.const(2.0, double), above), op.const(2.0, double), fmod=1)
+    sign = op.Sub(1.0, op.Mul(odd, 2.0))
+    series = op.Mul(op.Mul(sign, op.Exp(special.lgamma(op, above))), zeta(op, above, wide))
+    result = op.Where(op.Equal(order, 0.0), digamma(op, wide), series)
     return op.cast_like(op.Where(known, result, op.const(np.nan, double)), x)
 
 

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.lowerings import complex_functions as functions
 from onnxport.opset_maps.lowerings.complex_numbers import (
     PART_TYPES,
+    Parts,
     argument,
     conjugate,
     division,
@@ -116,6 +117,24 @@ def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: op.Mul(a, b))
 
 
+def _power(op: OpBuilder, x: Parts, y: Parts) -> Parts:
+    real, imaginary = functions.power(op, x, y)
+    zero = op.And(op.Equal(x[0], 0.0), op.Equal(x[1], 0.0))
+    undefined = op.And(zero, op.Not(op.Greater(y[0], 0.0)))
+    nan = op.const(np.nan, real.dtype)
+    of_zero = op.Where(op.Less(y[0], 0.0), op.const(np.inf, real.dtype), nan)
+    return op.Where(undefined, of_zero, real), op.Where(undefined, nan, imaginary)
+
+
+def _power_cases() -> list[Case]:
+    zeros, powers = np.zeros(5, np.float32), np.array([0, -1, 1, 0, 2], np.float32)
+
+    def run(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return _split(tf.pow(tf.complex(x, x), tf.complex(y, y[::-1])))
+
+    return [case(run, zeros, powers)]
+
+
 # TensorFlow's name, what it is of two pairs, the function that the case calls, the least example input, what it gives.
 _Pairs = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
 _BINARY: tuple[tuple[str, _Pairs, Callable[[tf.Tensor, tf.Tensor], tf.Tensor], float, str], ...] = (
@@ -124,10 +143,10 @@ _BINARY: tuple[tuple[str, _Pairs, Callable[[tf.Tensor, tf.Tensor], tf.Tensor], f
     ("Mul", _product, tf.multiply, -3.0, "(a + bi)(c + di)."),
     (
         "Pow",
-        lambda op, x, y: functions.of_pairs(functions.power)(op, *_aligned(op, x, y)),
+        lambda op, x, y: functions.of_pairs(_power)(op, *_aligned(op, x, y)),
         tf.pow,
         0.5,
-        "exp(y log x).",
+        "exp(y log x); of 0 to a power with no positive real part infinite or NaN, where PyTorch has 1 for 0 to 0.",
     ),
     (
         "RealDiv Div",
@@ -145,7 +164,9 @@ def _register_binary(
     def run(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return _split(call(tf.complex(x, y), tf.complex(y[:1], x[:1])))
 
-    @tensorflow.lower(name, accepts_complex=True, cases=[case(run, f32(2, 3, low=low), f32(2, 3, low=low))])
+    further = _power_cases() if name == "Pow" else []
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[case(run, f32(2, 3, low=low), f32(2, 3, low=low)), *further])
     def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         return function(op, x, y)
 
