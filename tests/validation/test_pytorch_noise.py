@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
+import onnxport  # noqa: E402
 from onnxport.validation.runners import pytorch as runners  # noqa: E402
 from onnxport.validation.runners.base import Binding  # noqa: E402
 
@@ -31,3 +32,26 @@ def test_a_small_value_beside_1_moves_by_a_unit_of_1(call):
 def test_no_probability_moves_below_0(call):
     _, runs = moved(call, FAR)
     assert all(np.isfinite(run).all() for run in runs)
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (3, 2), (-1, -2)])
+def test_a_long_sum_moves_as_runtimes_add_it(axes):
+    plain, runs = moved(lambda x: x.mean(axes), torch.full((2, 3, 224, 224), 0.7431))
+    off = [np.abs(run - plain).max() / plain.max() / np.finfo(np.float32).eps for run in runs]
+    assert all(100 < units < 1000 for units in off)
+
+
+@pytest.mark.parametrize("factor, verdict", [(1.0, "passed"), (1.0001, "failed")])
+def test_a_mean_of_many_pixels_passes_and_a_wrong_one_fails(factor, verdict):
+    class Mean(torch.nn.Module):
+        def __init__(self, factor):
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv, self.factor = torch.nn.Conv2d(3, 2, 1), factor
+
+        def forward(self, x):
+            return self.conv(x).mean((2, 3)) * self.factor
+
+    x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    converted = onnxport.convert(Mean(factor).eval(), inputs=(x,), validate=False)
+    assert onnxport.validate(Mean(1.0).eval(), converted, inputs=(x,)).verdict == verdict

@@ -181,6 +181,7 @@ class PytorchRunner(Runner):
 
 # Operators that add: what a large sum loses in a difference shows only where it moves itself.
 _SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum".split())
+_LONG_SUMS = frozenset(("mean", "sum"))  # of one operand, which PyTorch adds in pairs
 # Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
 _BESIDE_ONE = frozenset("log_sigmoid_forward sigmoid softplus".split())
 _FACTORS_BESIDE_ONE = frozenset("gelu mish silu".split())
@@ -230,7 +231,7 @@ def coarsest(run: Callable[[], object]) -> float | None:
 def noise(seed: int) -> _Each:
     """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph.
 
-    What stands beside 1 in a sum moves by a unit of 1.
+    What stands beside 1 in a sum moves by a unit of 1. Long sums are added as runtimes do, not in pairs.
     """
     draw = torch.Generator().manual_seed(seed)
 
@@ -243,15 +244,27 @@ def noise(seed: int) -> _Each:
         unit = torch.finfo(result.dtype).eps
         signs = 2.0 * torch.randint(0, 2, result.shape, generator=draw).to(result.dtype) - 1.0
         exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
-        scale = result if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
+        start = _added_in_lanes(name, args, result) if name in _LONG_SUMS else result
+        scale = start if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
         move = scale * unit * signs
-        kept = exact | (result + move == 0)
-        turned = torch.sign(result + move) != torch.sign(
-            result
-        )  # no probability below 0, whose root or logarithm is NaN
-        return torch.where(kept, result, torch.where(turned, result - move, result + move))
+        kept = exact | (start + move == 0)
+        turned = torch.sign(start + move) != torch.sign(start)  # no probability below 0, whose root or logarithm is NaN
+        return torch.where(kept, result, torch.where(turned, start - move, start + move))
 
     return _Each(moved)
+
+
+def _added_in_lanes(name: str, args: Any, result: torch.Tensor) -> torch.Tensor:
+    """The result of a long float32 sum or mean in a runtime's order of additions; else as it is."""
+    x, dims = args[0], args[1] if len(args) > 1 else None
+    if x.dtype != torch.float32 or result.dtype != x.dtype or not result.numel() or not x.dim():
+        return result
+    axes = list(range(x.dim())) if dims is None or dims == [] else [dims] if isinstance(dims, int) else list(dims)
+    count = math.prod(x.shape[axis] for axis in axes)
+    if count <= DEFAULT_LENGTH or count != x.numel() // result.numel():
+        return result
+    total = torch.from_numpy(tolerance.summed_in_lanes(to_numpy(x), axes)).reshape(result.shape)
+    return total / count if name == "mean" else total
 
 
 class Arguments:
