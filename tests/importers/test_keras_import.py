@@ -142,6 +142,7 @@ FLOAT64 = [
     "g (double[N,2,6] x) => (double[N,2,12] y) { y = Concat<axis=2>(x, x) }",
     "g (double[N,2,6] x) => (double[N,2,3] y) { y = AveragePool<kernel_shape=[2], strides=[2]>(x) }",
     "g (double[N,2,6] x) => (double[N,2,6] y) { y = Softmax(x) }",
+    "g (double[N,2,6] x) => (double[N,2,6] y) { a = Reciprocal(x) y = Softmax(a) }",
 ]
 
 

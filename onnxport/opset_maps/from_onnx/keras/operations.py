@@ -65,6 +65,10 @@ def _elementwise(name: str, *xs: Any) -> Any:
         return None
     if dtype != "bool" and name in _ON_TRUTHS:
         return None
+    if (
+        name == "Reciprocal" and dtype == "float64"
+    ):  # Keras calls its result float32, so that the next layer makes it that
+        return _divide(1.0, *xs)
     if name == "Add" and not _added_plainly(*xs):
         xs = xs[::-1]
         if not _added_plainly(*xs):
