@@ -24,6 +24,8 @@ _GRACE = 0.1
 # A model file that is older than this has no such reader.
 _SETTLED = 1.0
 _LOCK_PATIENCE = 10.0
+# New folders that this process has locked: `flock` would wait for itself, since each handle of a folder has a lock of its own.
+_OWN_FOLDERS: set[tuple[int, int]] = set()
 _LONGEST_STEM = 200  # a file name has 255 bytes at most, and ours add up to 24 to the target's
 # Kinds of file in which the name of a data file may stand.
 _MODEL_SUFFIXES = frozenset({".onnx", ".ort", ".pb", ".pbtxt", ".onnxtxt", ".textproto", ".json"})
@@ -53,23 +55,29 @@ def new_folder(target: Path, mode: int) -> Iterator[Path]:
         return os.open(path, os.O_RDONLY)
 
     handle, path = _new(target, create)
+    own = _identity(handle)
+    _OWN_FOLDERS.add(own)
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        _OWN_FOLDERS.discard(own)
         os.close(handle)
 
 
 @contextmanager
 def folder_locked(folder: Path) -> Iterator[bool]:
-    """What is renamed and removed in `folder` is so by one saver after the other; False where that can't be had."""
+    """What is renamed and removed in `folder` is so by one saver after the other; False where that can't be had.
+
+    A new folder of this process is locked already, and nobody else writes to it.
+    """
     with ExitStack() as stack:
         try:
             handle = stack.enter_context(opened(folder))
         except OSError:  # a folder that may be written to but not listed
             yield False
             return
-        yield _wait_for_lock(handle)
+        yield _identity(handle) in _OWN_FOLDERS or _wait_for_lock(handle)
 
 
 @contextmanager
@@ -137,6 +145,11 @@ def _is_at(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:
         return False
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino
 
 
 def _lock(handle: int) -> bool | None:

@@ -6,7 +6,13 @@ from onnxport.opset_maps.registry import OpsetMap, Semantics
 
 _HOME = "onnxport.opset_maps"
 
-aten = OpsetMap("pytorch", f"{_HOME}.to_onnx.pytorch")
+# What the networks that most people have are of: their conversion imports no more.
+_USUAL_ATEN = (
+    *("activation", "attention", "convolution", "elementwise", "indexing", "linear", "normalization"),
+    *("pooling", "reduction", "shape", "symbolic"),
+)
+
+aten = OpsetMap("pytorch", f"{_HOME}.to_onnx.pytorch", _USUAL_ATEN)
 tensorflow = OpsetMap("tensorflow", f"{_HOME}.to_onnx.tensorflow")
 sklearn = OpsetMap("sklearn", f"{_HOME}.to_onnx.sklearn")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pkgutil import iter_modules
 from typing import Any, Generic, TypeVar
 
@@ -73,7 +73,7 @@ class _Families(Generic[Key, Found]):
         earlier, self._entries = self._entries, {}
         try:
             _import_families(package)
-            for point in entry_points(group=ENTRY_POINTS):
+            for point in _registered():
                 if point.name.partition(".")[0] == self._owner:
                     point.load()
         except BaseException:
@@ -89,7 +89,8 @@ class _Families(Generic[Key, Found]):
 class OpsetMap(_Families[tuple[str, bool], Entry]):
     """The map of one framework to ONNX.
 
-    The families of the map are modules of one package; they register themselves when the package is first consulted.
+    The families of the map are modules of one package; they register themselves when the package is first consulted: the `usual`
+    ones then, the others once those do not have what is asked for.
 
     >>> toy = OpsetMap("toy")
     >>> @toy.lower("toy::twice")
@@ -100,9 +101,10 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
     ('x + x.', None)
     """
 
-    def __init__(self, framework: str, families: str | None = None) -> None:
+    def __init__(self, framework: str, families: str | None = None, usual: Sequence[str] = ()) -> None:
         super().__init__(framework, families)
         self.framework = framework
+        self._usual = usual
 
     def lower(
         self, *names: str, cases: Sequence[Case] = (), accepts_complex: bool = False, min_opset: int = 13
@@ -127,7 +129,26 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
 
     def find(self, name: str, *, accepts_complex: bool = False) -> Entry | None:
         """The entry for `name`: the exact overload first, then the one for all overloads."""
-        self._load()
+        self._load_usual()
+        entry = self._entry(name, accepts_complex)
+        if entry is None:
+            self._load()
+            entry = self._entry(name, accepts_complex)
+        return entry
+
+    def _load_usual(self) -> None:
+        """Imports the usual modules; the whole package where someone else registers entries too, which may replace any."""
+        if self._families is None or not self._usual:
+            return
+        usual, self._usual = self._usual, ()
+        others = any(not item.function.__module__.startswith(self._families) for item in self._entries.values())
+        if others or any(point.name.partition(".")[0] == self._owner for point in _registered()):
+            self._load()
+            return
+        for name in usual:
+            import_module(f"{self._families}.{name}")
+
+    def _entry(self, name: str, accepts_complex: bool) -> Entry | None:
         entry = self._entries.get((name, accepts_complex))
         if entry is None and "." in name:
             entry = self._entries.get((name.rpartition(".")[0], accepts_complex))
@@ -201,6 +222,10 @@ class Semantics(_Families[tuple[str, str], list[SemanticsEntry]]):
     def _prefer(self, earlier: dict[tuple[str, str], list[SemanticsEntry]]) -> None:
         for key, entries in earlier.items():
             self._entries.setdefault(key, []).extend(entries)
+
+
+def _registered() -> EntryPoints:
+    return entry_points(group=ENTRY_POINTS)
 
 
 def _import_families(package: str) -> None:

@@ -24,6 +24,7 @@ COMMANDS = [shlex.split(line, comments=True)[1:] for text in FENCED for line in 
 FIRST = {
     "validate saved_model/": "convert saved_model/ -o model.onnx",
     "debug net.pt2": "convert net.pt2 -o net.onnx",
+    "view net.onnx": "convert net.pt2 -o net.onnx",
     "validate net.onnx": "convert net.pt2 -o net.onnx --test-data",
 }
 """What a command stands behind in the README: it reads what that one wrote."""
@@ -84,7 +85,8 @@ def place(made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    netron = SimpleNamespace(start=lambda path, browse: ("localhost", 8080), wait=lambda: None)
+    place = ("localhost", 8080)
+    netron = SimpleNamespace(start=lambda path, browse: place, serve=lambda *_, browse: place, wait=lambda: None)
     monkeypatch.setattr(view, "find_spec", lambda name: name)
     monkeypatch.setattr(view, "import_module", lambda name: netron)
     yield tmp_path

@@ -435,3 +435,13 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path):
     ):
         pass
     assert (tmp_path / "work" / "thesis.txt").read_text() == "all of it"
+
+
+def test_a_save_in_a_new_folder_waits_for_no_lock(tmp_path, monkeypatch):
+    """As the files of a Hugging Face folder: the folder that they stand in is this process's own, and locked."""
+    monkeypatch.setattr(parts, "_LOCK_PATIENCE", 0.0)
+    with parts.new_folder(tmp_path / "models", 0o700) as folder, parts.folder_locked(folder) as locked:
+        assert locked
+    with parts.opened(tmp_path) as handle, parts.folder_locked(tmp_path) as locked:
+        assert locked
+        assert not parts._wait_for_lock(handle)
