@@ -12,7 +12,6 @@ import onnx
 import pytest
 
 import onnxport
-from onnxport.opset_maps import maps
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytest.importorskip("keras", reason="Keras is an extra")
@@ -155,16 +154,6 @@ def names_of(block):
     return names | {"build": lambda: names["net"]}
 
 
-@pytest.fixture
-def own_maps(monkeypatch):
-    """What a block registers is gone after it: tests of the maps look at all entries."""
-    for table in (maps.aten, maps.pytorch_native):
-        list(table)  # all modules are imported
-        kept = {key: item[:] if isinstance(item, list) else item for key, item in table._entries.items()}
-        monkeypatch.setattr(table, "_entries", kept)
-
-
-@pytest.mark.usefixtures("own_maps")
 @pytest.mark.parametrize("block", BLOCKS, ids=[text.splitlines()[0][:40] for text in BLOCKS])
 def test_a_block_runs(block, tmp_path, monkeypatch, capfd, request):
     monkeypatch.chdir(tmp_path)
