@@ -11,7 +11,7 @@ from onnxport.converters.convert import convert
 from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
 
-_STANDS_FOR = "torch.onnx.export"  # what errors call it, as the user's program does
+_NAME = "torch_onnx_export"  # what errors call it
 _ANY = (True, False, None)
 # By argument: the values that change nothing here, and what to do for another.
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
@@ -90,7 +90,7 @@ def export(
         OnnxportError: see `onnxport.convert`.
     """
     given = {name: value for name, value in locals().items() if name in _NEUTRAL}
-    refuse_others(_STANDS_FOR, given, _NEUTRAL)
+    refuse_others(_NAME, given, _NEUTRAL)
     if _is_training(training):
         raise _refused("training=TRAINING is not taken: a model is converted as it infers")
     positional, named = _arguments(args, kwargs)
@@ -119,7 +119,7 @@ def export(
 
 
 def _refused(reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{_STANDS_FOR}: {reason}")
+    return InvalidInputError(f"{_NAME}: {reason}")
 
 
 def _arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

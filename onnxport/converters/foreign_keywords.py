@@ -10,12 +10,12 @@ from typing import ParamSpec, TypeVar
 
 # By keyword: which function takes it, and its form in `onnxport.convert`.
 _HERE: dict[str, tuple[str, str]] = {
-    "opset_version": ("torch.onnx.export", "target_opset=17"),
+    "opset_version": ("torch.onnx", "target_opset=17"),
     "opset": ("tf2onnx.convert", "target_opset=17"),
-    "dynamic_axes": ("torch.onnx.export", 'dynamic_shapes={"x": {0: "batch"}}'),
-    "args": ("torch.onnx.export", "inputs=(x,)"),
-    "f": ("torch.onnx.export", 'output="model.onnx"'),
-    "do_constant_folding": ("torch.onnx.export", 'optimize="inference"'),
+    "dynamic_axes": ("torch.onnx", 'dynamic_shapes={"x": {0: "batch"}}'),
+    "args": ("torch.onnx", "inputs=(x,)"),
+    "f": ("torch.onnx", 'output="model.onnx"'),
+    "do_constant_folding": ("torch.onnx", 'optimize="inference"'),
     "input_signature": ("tf2onnx.convert", "inputs=(x,), with dynamic_shapes= for dimensions that vary"),
     "onnx_file_path": ("other converters", 'output="model.onnx"'),
     "output_path": ("tf2onnx.convert", 'output="model.onnx"'),

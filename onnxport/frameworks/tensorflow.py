@@ -8,13 +8,14 @@ from pathlib import Path
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind, rooms
 
 _ONNX_OPTIONS = frozenset({"dtype", "keep_io_types", "inputs_as_nchw", "outputs_as_nchw"})
+META_GRAPH = ".meta"  # suffix of the graph beside a checkpoint of TensorFlow 1
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
 
 def _is_frozen_graph(model: object) -> bool:
     if isinstance(model, (str, os.PathLike)):
         suffix = Path(model).suffix.lower()
-        return suffix == ".meta" or (suffix == ".pb" and Path(model).stem != "saved_model")
+        return suffix == META_GRAPH or (suffix == ".pb" and Path(model).stem != "saved_model")
     return type(model).__name__ == "GraphDef"
 
 
@@ -58,7 +59,7 @@ FRAMEWORK = Framework(
     owners=("tensorflow", "onnxport.tracing.tensorflow_lite.model"),
     tensor="tf.Tensor",
     files=Files(
-        reads=(".pb", ".tflite", ".meta"),
+        reads=(".pb", ".tflite", META_GRAPH),
         folder=Folder("SavedModel", SAVED_MODEL_FILES, "_saved_model"),
         load=Lazy("onnxport.tracing.tensorflow:load"),
         save=Lazy("onnxport.converters.from_onnx.tensorflow:save"),

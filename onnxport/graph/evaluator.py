@@ -19,62 +19,36 @@ def reference_evaluator(model: onnx.ModelProto) -> Any:
 @cache
 def _evaluator() -> type[Any]:
     from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
+    from onnx.reference.op_run import OpRun
 
-    own = [_loop(), _erf(), _lp_normalization(), _hard_swish()]
+    own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
 
         def __init__(self, proto: Any, **options: Any) -> None:
-            super().__init__(proto, **{**options, "new_ops": own})
+            super().__init__(proto, **{**options, "new_ops": [_loop(), *own]})
 
     return Evaluator
 
 
-@cache
-def _erf() -> type[Any]:
-    from onnx.reference.op_run import OpRun
-
-    class Erf(OpRun):
-        """Erf in the type of its input: the evaluator's own (onnx 1.23) rounds float64 to float32, and Gelu with it."""
-
-        op_domain = ""
-
-        def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
-            return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
-
-    return Erf
+def _erf(_: Any, x: np.ndarray) -> tuple[np.ndarray]:
+    """Erf in the type of its input: the evaluator's own (onnx 1.23) rounds float64 to float32, and Gelu with it."""
+    return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
 
 
-@cache
-def _lp_normalization() -> type[Any]:
-    from onnx.reference.op_run import OpRun
-
-    class LpNormalization(OpRun):
-        """LpNormalization by a norm: the evaluator's own (onnx 1.23) adds the elements, not their sizes, where p is 1."""
-
-        op_domain = ""
-
-        def _run(self, x: np.ndarray, axis: int = -1, p: int = 2) -> tuple[np.ndarray]:
-            norm = np.linalg.norm(x.astype(np.float64), ord=p, axis=axis, keepdims=True)
-            return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
-
-    return LpNormalization
+def _lp_normalization(_: Any, x: np.ndarray, axis: int = -1, p: int = 2) -> tuple[np.ndarray]:
+    """LpNormalization by a norm: the evaluator's own (onnx 1.23) adds the elements, not their sizes, where p is 1."""
+    norm = np.linalg.norm(x.astype(np.float64), ord=p, axis=axis, keepdims=True)
+    return (np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype),)
 
 
-@cache
-def _hard_swish() -> type[Any]:
-    from onnx.reference.op_run import OpRun
+def _hard_swish(_: Any, x: np.ndarray) -> tuple[np.ndarray]:
+    """x times x / 6 + 1/2 between 0 and 1: in the body of the schema (onnx 1.23) the sixth is a float32, of float64 too."""
+    return ((x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype),)
 
-    class HardSwish(OpRun):
-        """x times x / 6 + 1/2 between 0 and 1: in the body of the schema (onnx 1.23) the sixth is a float32, of float64 too."""
 
-        op_domain = ""
-
-        def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
-            return ((x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype),)
-
-    return HardSwish
+_RUNS = {"Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
 
 
 @cache

@@ -1,8 +1,7 @@
 """Functions of Keras on TensorFlow that give what they give on JAX: for the process that stands in for a model on JAX.
 
 Keras calls each backend's own function, and leaves the edges of its domain to it: shifts beyond the bits of a number, divisors of
-zero, places outside of an axis, labels that are no class, NaN and
-infinity.
+zero, places outside of an axis, labels that are no class, NaN and infinity.
 """
 
 from __future__ import annotations

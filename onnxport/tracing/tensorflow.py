@@ -16,6 +16,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks.descriptor import Lazy
+from onnxport.frameworks.tensorflow import META_GRAPH
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
@@ -34,7 +35,7 @@ trace_lite = Lazy("onnxport.tracing.tensorflow_lite.model:trace")
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The live model of a SavedModel directory, the `GraphDef` of a frozen ``.pb`` file or of a checkpoint's
-    ``.meta`` file, or the model of a ``.tflite`` file.
+    graph, or the model of a ``.tflite`` file.
 
     With `allow_code` operators may do more than compute: read and write files, call Python. `allow_pickle` means nothing here.
 
@@ -45,7 +46,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     place = Path(path)
     if place.suffix.lower() == ".tflite":
         return settled(place, lambda: lite_model(place))
-    if place.suffix.lower() == ".meta":
+    if place.suffix.lower() == META_GRAPH:
         return settled(place, lambda: load_checkpoint(place, allow_code=allow_code))
     if place.is_dir():
         return settled(place, lambda: _load_saved_model(place, allow_code))

@@ -16,13 +16,14 @@ from onnxport.tracing.trust.tensorflow import check_graph_def
 _VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 _SETTING = re.compile(r"Assign(VariableOp)?$")
 _ACTING = re.compile(
-    r"Assign\w*|Save\w*|Restore\w*|(Resource|Sparse)*Apply\w+|(Resource)?Scatter(Add|Sub|Mul|Div|Min|Max|Update|NdUpdate)|MergeV2\w*|ShardedFile\w+|VarIsInitializedOp"
-    r"|IsVariableInitialized|NoOp|\w*Summary(V2)?|\w*SummaryWriter|CountUpTo"
+    r"Assign\w*|Save\w*|Restore\w*|MergeV2\w*|ShardedFile\w+|(Resource|Sparse)*Apply\w+"
+    r"|(Resource)?Scatter(Add|Sub|Mul|Div|Min|Max|Update|NdUpdate)|VarIsInitializedOp|IsVariableInitialized|CountUpTo"
+    r"|\w*Summary(V2)?|\w*SummaryWriter|NoOp"
 )
 
 
 def load_checkpoint(path: Path, *, allow_code: bool) -> tf.compat.v1.GraphDef:
-    """The graph of a ``.meta`` file with the variables beside it as constants, without what sets and saves them.
+    """The graph of a checkpoint's file with the variables beside it as constants, without what sets and saves them.
 
     Raises:
         UntrustedFileError: running it would do more than compute, and `allow_code` is not set.

@@ -94,7 +94,7 @@ def test_one_changed_weight_is_a_mismatch(run, module, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
 def test_weights_come_from_a_file(run, module, tmp_path, suffix):
-    safetensors = pytest.importorskip("safetensors.torch")
+    safetensors = pytest.importorskip("safetensors.torch", reason="safetensors comes with transformers")
     state = {
         "first.weight": torch.full((8, 4), 0.5),
         "first.bias": torch.zeros(8),

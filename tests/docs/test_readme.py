@@ -68,7 +68,9 @@ def made(tmp_path_factory):
     names = {}
     exec(NETS, names)
     net = names["factory"]().eval()
-    pytest.importorskip("safetensors.torch").save_file(net.state_dict(), folder / "net.safetensors")
+    pytest.importorskip("safetensors.torch", reason="safetensors comes with transformers").save_file(
+        net.state_dict(), folder / "net.safetensors"
+    )
     torch.export.save(torch.export.export(net, (torch.ones(1, 3, 4, 4),)), folder / "net.pt2")
     runtime = folder / "my-runtime"  # one on which every file fails
     runtime.write_text("#!/bin/sh\nexit 1\n")

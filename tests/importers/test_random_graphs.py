@@ -115,7 +115,7 @@ def test_a_quantised_product_of_float8_keeps_its_fractions(framework):
 
 
 def as_native(framework, array):
-    return pytest.importorskip("torch").tensor(array) if framework == "pytorch" else array
+    return pytest.importorskip("torch", reason="PyTorch is an extra").tensor(array) if framework == "pytorch" else array
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
