@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.pytorch_paths import child_keys
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
@@ -126,27 +127,15 @@ def leaf_paths(spec: pytree.TreeSpec, prefix: str = "") -> list[str]:
     """Paths of a structure's leaves, dotted: ``past.0.key``."""
     if spec.is_leaf():
         return [prefix]
-    named = zip(_child_keys(spec), spec.children(), strict=True)
+    named = zip(child_keys(spec), spec.children(), strict=True)
     paths = [path for key, child in named for path in leaf_paths(child, f"{prefix}.{key}" if prefix else key)]
     return [tensor_path(path) for path in paths] if is_cache(spec.type) else paths
-
-
-def _child_keys(spec: pytree.TreeSpec) -> list[str]:
-    count = spec.num_children
-    context = spec.context
-    if hasattr(context, "_fields"):  # a namedtuple's context is its class
-        return list(context._fields)
-    candidates = [context, *(context if isinstance(context, (list, tuple)) else ())]
-    for keys in candidates:  # a dict's keys; a dataclass' or a cache's context holds its field names first
-        if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, (str, int)) for key in keys):
-            return [str(key) for key in keys]
-    return [str(i) for i in range(count)]
 
 
 def input_paths(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
     """Paths of the leaves of ``(args, kwargs)``; `names` are those of the positional inputs."""
     args, kwargs = spec.children()
-    keys, children = [*names[: args.num_children], *_child_keys(kwargs)], [*args.children(), *kwargs.children()]
+    keys, children = [*names[: args.num_children], *child_keys(kwargs)], [*args.children(), *kwargs.children()]
     named = zip(keys, children, strict=True)
     return [path for name, child in named for path in leaf_paths(child, name)]
 
@@ -162,7 +151,7 @@ def output_paths(spec: pytree.TreeSpec, inputs: Sequence[str]) -> list[str]:
     if isinstance(spec.type, type) and issubclass(spec.type, (tuple, list)) and not hasattr(spec.context, "_fields"):
         named = [(f"output_{i}", child) for i, child in enumerate(spec.children())]
     else:
-        named = [("", spec)] if is_cache(spec.type) else list(zip(_child_keys(spec), spec.children(), strict=True))
+        named = [("", spec)] if is_cache(spec.type) else list(zip(child_keys(spec), spec.children(), strict=True))
     caches = sum(is_cache(child.type) for _, child in named)
     paths: list[str] = []
     for name, child in named:
@@ -324,7 +313,7 @@ def _entries(item: object) -> list[tuple[str, Any]] | None:
     leaves, spec = pytree.tree_flatten(item, is_leaf=lambda node: node is not item)
     if spec.is_leaf():
         return None
-    return list(zip(_child_keys(spec), leaves, strict=True))
+    return list(zip(child_keys(spec), leaves, strict=True))
 
 
 def apart(call: Call) -> Call:

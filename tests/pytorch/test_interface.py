@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,25 @@ torch.utils._pytree.register_pytree_node(
 )
 
 
+@dataclass
+class Sample(OrderedDict[str, Tensor]):
+    """Registered without the keys of its paths, as the outputs of diffusers are."""
+
+    sample: Tensor
+    scale: Tensor
+
+    def __post_init__(self) -> None:
+        self.update(sample=self.sample, scale=self.scale)
+
+
+torch.utils._pytree.register_pytree_node(
+    Sample,
+    lambda item: (list(item.values()), list(item)),
+    lambda values, keys: Sample(**dict(zip(keys, values, strict=True))),
+    serialized_type_name="tests.Sample",
+)
+
+
 def bare(x: Tensor) -> Tensor:
     return x + 1
 
@@ -79,6 +98,10 @@ def as_dataclass(x: Tensor) -> Result:
 
 def cached(x: Tensor, cache: Cache) -> Cache:
     return Cache(cache.key + x, cache.value)
+
+
+def sampled(x: Tensor) -> Sample:
+    return Sample(x + 1, x * 2)
 
 
 def identity(x: Tensor) -> Tensor:
@@ -106,6 +129,7 @@ NAMES = [
     (named, (Pair(X, Y),), ["pair.left", "pair.right"], ["left", "right"]),
     (as_dataclass, (X,), ["x"], ["score", "extra"]),
     (cached, (X, Cache(X, Y)), ["x", "cache.key", "cache.value"], ["key", "value"]),
+    (sampled, (X,), ["x"], ["sample", "scale"]),
     (identity, (X,), ["x"], ["output"]),
     (repeated, (X,), ["x"], ["output_0", "output_1", "output_2"]),
     (with_none, (X,), ["x"], ["output_0", "output_2"]),

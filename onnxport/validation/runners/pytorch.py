@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.frameworks.pytorch_log import quiet
+from onnxport.frameworks.pytorch_paths import leaf_keys
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
@@ -274,10 +275,10 @@ class Arguments:
         target = call.forward if isinstance(call, torch.nn.Module) else call
         parameters = base.parameter_names(target)
         ordered = base.arguments_in_order(target, args, kwargs)
-        pairs, self._spec = pytree.tree_flatten_with_path((args, ordered))
-        self._flat = [leaf for _, leaf in pairs]
+        self._flat, self._spec = pytree.tree_flatten((args, ordered))
+        paths = leaf_keys(self._spec)
         self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-        names = tuple(_argument_name(pairs[i][0], parameters, args, ordered) for i in self._positions)
+        names = tuple(_argument_name(paths[i], parameters, args, ordered) for i in self._positions)
         self.example = Example(names, tuple(to_numpy(self._flat[i]) for i in self._positions))
 
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -337,10 +338,10 @@ def to_tensor(leaf: object) -> Any:
 
 def leaves_of(result: object, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
     """Leaves of a result with their paths, in pytree order; dataclasses and mappings that torch does not know by field."""
-    pairs, _ = pytree.tree_flatten_with_path(result)
+    flat, spec = pytree.tree_flatten(result)
     leaves: list[tuple[tuple[str, ...], Any]] = []
-    for path, leaf in pairs:
-        names = (*prefix, *(_key(part) for part in path))
+    for path, leaf in zip(leaf_keys(spec), flat, strict=True):
+        names = (*prefix, *path)
         children = _fields(leaf)
         inner = [pair for key, item in children or () for pair in leaves_of(item, (*names, key))]
         leaves += [(names, leaf)] if children is None else inner
@@ -356,24 +357,17 @@ def _fields(leaf: object) -> list[tuple[str, Any]] | None:
 
 
 def _argument_name(
-    path: tuple[Any, ...], parameters: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
+    path: tuple[str, ...], parameters: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> str:
     """``x``, ``past.0.key``: the path of an argument, a positional one under its parameter's name."""
-    kind, first, *rest = path
-    index = getattr(first, "idx", None)
-    root = _key(first)
-    if kind.idx == 0 and index is not None:
-        root = parameters[index] if index < len(parameters) else f"input_{index}"
-    name = ".".join((root, *(_key(part) for part in rest)))
-    argument = args[index] if kind.idx == 0 and index is not None else kwargs[_key(first)]
+    kind, root, *rest = path
+    if kind == "0":
+        index = int(root)
+        root, argument = parameters[index] if index < len(parameters) else f"input_{index}", args[index]
+    else:
+        argument = kwargs[root]
+    name = ".".join((root, *rest))
     return tensor_path(name) if is_cache(type(argument)) else name
-
-
-def _key(part: object) -> str:
-    for name in ("key", "idx", "name"):
-        if hasattr(part, name):
-            return str(getattr(part, name))
-    return str(part)
 
 
 def _state(tensor: object) -> tuple[int, Any]:
