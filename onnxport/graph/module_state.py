@@ -18,12 +18,14 @@ class ModuleState:
         buffers: initializers that are buffers, not parameters.
         transient: initializers that the state dict leaves out.
         numbers: whole numbers of the state dict that the graph does not use, as the batches that a norm has seen.
+        unused: other keys of the state dict whose content the graph does not use, and does not hold.
     """
 
     keys: tuple[tuple[str, str], ...] = ()
     buffers: frozenset[str] = frozenset()
     transient: frozenset[str] = frozenset()
     numbers: tuple[tuple[str, int], ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 def written(state: ModuleState) -> str:
@@ -34,6 +36,7 @@ def written(state: ModuleState) -> str:
         "buffers": sorted(state.buffers),
         "transient": sorted(state.transient),
         "numbers": dict(state.numbers),
+        "unused": list(state.unused),
     }
     return json.dumps({name: part for name, part in parts.items() if part}, separators=(",", ":"))
 
@@ -41,8 +44,9 @@ def written(state: ModuleState) -> str:
 def read(metadata: Mapping[str, str]) -> ModuleState:
     """The state that a file's metadata tells of; nothing where it tells of none, or of something else.
 
-    >>> read({STATE: written(ModuleState((("head.weight", "table.weight"),), numbers=(("norm.count", 3),)))})
-    ModuleState(keys=(('head.weight', 'table.weight'),), buffers=frozenset(), transient=frozenset(), numbers=(('norm.count', 3),))
+    >>> state = ModuleState((("head.weight", "table.weight"),), numbers=(("norm.count", 3),), unused=("pooler.weight",))
+    >>> read({STATE: written(state)}) == state
+    True
     >>> read({STATE: '{"keys": 7}'}).keys
     ()
     """
@@ -51,14 +55,14 @@ def read(metadata: Mapping[str, str]) -> ModuleState:
         keys = tuple((item, item) if isinstance(item, str) else (item[0], item[1]) for item in parts.get("keys", ()))
         names = {kind: frozenset(parts.get(kind, ())) for kind in ("buffers", "transient")}
         numbers = tuple((name, int(number)) for name, number in parts.get("numbers", {}).items())
+        unused = tuple(parts.get("unused", ()))
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, RecursionError):  # written by someone else
         return ModuleState()
-    texts = [name for pair in keys for name in pair] + [name for kind in names.values() for name in kind]
+    texts = [*(name for pair in keys for name in pair), *(name for kind in names.values() for name in kind), *unused]
     if not all(isinstance(name, str) and name for name in texts):
         return ModuleState()
-    return ModuleState(
-        keys, names["buffers"], names["transient"], tuple(item for item in numbers if _is_count(item[1]))
-    )
+    counts = tuple(item for item in numbers if _is_count(item[1]))
+    return ModuleState(keys, names["buffers"], names["transient"], counts, unused)
 
 
 def _is_count(number: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import onnx_ir as ir
+
 from onnxport.errors import InvalidInputError
 
 CONSTANT = "const"  # what constants that a map entry writes are called; further ones have a number behind it
@@ -17,6 +19,36 @@ def is_written_constant(name: str) -> bool:
     (True, False)
     """
     return re.fullmatch(rf"{CONSTANT}(_\d+)?", name) is not None
+
+
+# What the exporters of PyTorch and TensorFlow, and onnxruntime's optimiser, call the numbers of a program's text.
+_NUMBER_NAMES = re.compile(
+    r"val_\d+|scalar_tensor_default(_\d+)?|const_fold_opt__\d+|(.*/)?Constant(_\d+)?_output_0|.*/(x|y|Const):0|.*/Relu6_(min|max)__\d+"
+)
+# Operators of which an operand is no weight: their results do not vary with it, or its gradient is none of real numbers.
+_OPERANDS = {
+    "Less": (0, 1),
+    "Greater": (0, 1),
+    "LessOrEqual": (0, 1),
+    "GreaterOrEqual": (0, 1),
+    "Equal": (0, 1),
+    "Pow": (1,),
+}
+
+
+def is_written_number(value: ir.Value) -> bool:
+    """Whether an initializer is a number of a program's text, as an exponent or a limit, and no weight of the model.
+
+    >>> scalar = ir.tensor(2.0)
+    >>> [is_written_number(ir.val(name, const_value=scalar)) for name in ("val_7", "h/Constant_1_output_0", "logit_scale")]
+    [True, True, False]
+    """
+    tensor, name = value.const_value, value.name or ""
+    if tensor is None or tensor.size != 1:
+        return False
+    if is_written_constant(name) or _NUMBER_NAMES.fullmatch(name) is not None:
+        return True
+    return not tensor.shape.rank() and any(place in _OPERANDS.get(node.op_type, ()) for node, place in value.uses())
 
 
 def numbered(base: str, taken: set[str | None], first: int = 1) -> str:

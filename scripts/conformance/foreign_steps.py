@@ -86,7 +86,7 @@ def run_tensorflow(model: Any, inputs: Sequence[np.ndarray]) -> list[Any]:
 
 
 def trained(module: Any, sets: Sets, _: Path) -> str:
-    """One step on a copy of the module: each parameter that has a gradient has a finite one, and the loss moves."""
+    """One step on a copy of the module: each parameter that has a gradient has a finite one, and the step moves some."""
     import copy
 
     import torch
@@ -97,11 +97,8 @@ def trained(module: Any, sets: Sets, _: Path) -> str:
     copied = copy.deepcopy(module).train(False)
 
     def loss() -> Any:
-        floats = [
-            item
-            for item in leaves(copied(*tensors(sets[0])))
-            if isinstance(item, torch.Tensor) and item.is_floating_point()
-        ]
+        parts = torch.utils._pytree.tree_leaves(copied(*tensors(sets[0])))  # maps have a tensor for each key
+        floats = [item for item in parts if isinstance(item, torch.Tensor) and item.is_floating_point()]
         return sum(((item.float() - 0.1) ** 2).mean() for item in floats if bool(torch.isfinite(item).all()))
 
     first = loss()
@@ -114,7 +111,8 @@ def trained(module: Any, sets: Sets, _: Path) -> str:
     if len(grads) < 0.3 * len(weights):
         return f"{len(grads)} of {len(weights)} parameters have a gradient"
     torch.optim.SGD(copied.parameters(), lr=1e-2).step()
-    return "" if float(loss()) != float(first) else "the step changes nothing"
+    moved = any(not torch.equal(item, module.get_parameter(name)) for name, item in copied.named_parameters())
+    return "" if moved and bool(torch.isfinite(loss())) else "the step changes nothing, or too much"
 
 
 def reloaded_torch(module: Any, sets: Sets, folder: Path) -> str:

@@ -202,3 +202,35 @@ def test_a_norm_and_a_gelu_that_old_opsets_write_out_are_themselves(axis, root, 
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
     wanted = onnxport.convert(model, validate=False)(x)
     torch.testing.assert_close(module(torch.from_numpy(x)), torch.from_numpy(wanted), rtol=1e-5, atol=1e-5)
+
+
+def test_weights_of_a_masked_attention_have_gradients_where_a_row_is_masked_whole():
+    model = parsed(
+        """(float[N, 3] x, float[3, 3] mask) => (float[N, 3] y)
+        <float[3, 3] "fc.weight" = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float val_0 = {0.0}>
+        {h = MatMul (x, "fc.weight") a = Add (h, mask) s = Softmax <axis = 1> (a) n = IsNaN (s) y = Where (n, val_0, s)}"""
+    )
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert [name for name, _ in module.named_parameters()] == ["fc.weight"]
+    mask = np.zeros((3, 3), "float32")
+    mask[1] = -np.inf
+    for x in (np.ones((3, 3), "float32"), np.array([[1, 2, 3], [0, 0, 0], [np.nan, 1, np.inf]], "float32")):
+        result = module(torch.from_numpy(x), torch.from_numpy(mask))
+        wanted = onnxport.convert(model, validate=False)(x, mask)
+        torch.testing.assert_close(result, torch.from_numpy(wanted), rtol=1e-6, atol=1e-6, equal_nan=True)
+    module(torch.ones(3, 3), torch.from_numpy(mask)).square().sum().backward()
+    assert bool(torch.isfinite(module.fc.weight.grad).all())
+
+
+@pytest.mark.parametrize("name, trained", [("val_3", False), ("h/Constant_2_output_0", False), ("logit_scale", True)])
+def test_numbers_of_a_program_are_no_parameters(name, trained):
+    model = parsed(
+        f"""(float[N, 3] x) => (float[N, 3] y) <float "{name}" = {{3.0}}, float limit = {{0.5}}, float cube = {{3.0}}>
+        {{a = Mul (x, "{name}") b = Pow (a, cube) c = Less (x, limit) y = Where (c, b, x)}}"""
+    )
+    module = onnxport.convert(model, to="pytorch", validate=False)
+    assert [key for key, _ in module.named_parameters()] == ([name] if trained else [])
+    assert list(module.state_dict()) == ([name] if trained else [])
+    x = torch.tensor([[-1.0, 0.25, 2.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(module(x).sum(), x)
+    torch.testing.assert_close(gradient, torch.tensor([[81.0, 81 * 0.25**2, 1.0]]))

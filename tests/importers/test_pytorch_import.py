@@ -1,5 +1,7 @@
 """ONNX models as torch modules: calling convention, parameters, layers, shapes, control flow, files."""
 
+import copy
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -277,3 +279,31 @@ def test_an_embedding_counts_negative_indices_from_the_end():
     assert isinstance(net.wte, nn.Embedding)
     indices = [0, -1, 3, -4]
     np.testing.assert_array_equal(net(torch.tensor(indices)).detach(), table[indices])
+
+
+class _Partial(nn.Module):
+    """A module whose call leaves a layer, a token and a buffer unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 3)
+        self.pooler = nn.Linear(3, 4)
+        self.mask_token = nn.Parameter(torch.zeros(2))
+        self.register_buffer("positions", torch.arange(3))
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def test_a_state_dict_loads_strictly_with_keys_that_the_exported_call_did_not_use():
+    module, other = _Partial().eval(), _Partial().eval()
+    x = torch.randn(2, 3)
+    back = onnxport.convert(onnxport.convert(module, inputs=(x,), validate=False), to="pytorch", validate=False)
+    for loaded in (back, copy.deepcopy(back), nn.Sequential(back)[0]):
+        loaded.load_state_dict(other.state_dict(), strict=True)
+        torch.testing.assert_close(loaded(x), other(x))
+    inside = nn.Sequential(back)
+    inside.load_state_dict({f"0.{key}": value for key, value in module.state_dict().items()}, strict=True)
+    torch.testing.assert_close(back(x), module(x))
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*stranger"):
+        back.load_state_dict({**module.state_dict(), "stranger": torch.zeros(1)})

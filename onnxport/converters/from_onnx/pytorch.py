@@ -43,7 +43,8 @@ def build(model: ir.Model) -> nn.Module:
     recorder = RootRecorder(Sizes())
     xp = TorchNamespace(recorder)
     walk = Walk(model, xp, maps.pytorch_native)
-    recorder.reserve(all_initializers(walk.model), read(model.metadata_props))
+    state = read(model.metadata_props)
+    recorder.reserve(all_initializers(walk.model), state)
     inputs = [_input(xp, value) for value in walk.inputs]
     outputs = [_output(xp, item, value) for item, value in zip(walk.run(inputs), walk.outputs, strict=True)]
     recorder.finish(outputs[0] if len(outputs) == 1 else tuple(outputs))
@@ -54,6 +55,7 @@ def build(model: ir.Model) -> nn.Module:
         "input_names": [value.name or "" for value in walk.inputs],
         "output_names": [value.name or "" for value in walk.outputs],
         "onnxport_inputs": [(_boundary_dtype(value), dims_of(value)) for value in walk.inputs],
+        "onnxport_unused": tuple(key for key in state.unused if key not in module.state_dict()),
     }
     module.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = kept  # a copy of the module has them too
     for name, content in kept.items():

@@ -17,7 +17,7 @@ from onnxport.errors import InvalidInputError, SavingError, UnsupportedOperator
 from onnxport.frameworks.tensorflow import SAVED_MODEL_FILES
 from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
-from onnxport.graph.names import NameAuthority, numbered
+from onnxport.graph.names import NameAuthority, is_written_number, numbered
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
@@ -59,6 +59,8 @@ class OnnxModule(tf.Module):
         dtype = ir.DataType(tensor.dtype)
         array = tensor.numpy()
         if dtype == ir.DataType.STRING or not (held_in(dtype).is_floating or held_in(dtype).is_complex):
+            return tensor_of(array, dtype)
+        if is_written_number(value):
             return tensor_of(array, dtype)
         name = value.name or "unnamed"
         variable = tf.Variable(held_array(array, dtype), trainable=True, name=names.unique(_identifier(name)))

@@ -78,7 +78,7 @@ class Boundary:
     def state(self, graph: ir.Graph) -> ModuleState:
         """What the module's state dict has beyond the initializers that the finished graph holds."""
         held = {name for name in graph.initializers if not is_written_constant(name)}
-        keys, numbers = [], []
+        keys, numbers, unused = [], [], []
         for key, tensor in self._program.state_dict.items():
             holder = self._holders.get(_identity(tensor), key)
             if holder in held:
@@ -86,13 +86,15 @@ class Boundary:
             elif tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.device.type != "meta":
                 keys.append((key, key))
                 numbers.append((key, int(tensor)))
+            else:
+                unused.append(key)
         specs = self._program.graph_signature.input_specs
         trained = {
             self._holders.get(_identity(self._tensor(spec))) for spec in specs if spec.kind is InputKind.PARAMETER
         }
         buffers = held - trained
         transient = held - {holder for _, holder in keys}
-        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers))
+        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers), tuple(unused))
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.names import NameAuthority, is_written_constant
+from onnxport.graph.names import NameAuthority, is_written_number
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name, scope_name
@@ -261,8 +261,7 @@ class KerasTensorFamily(Namespace):
                 content = self.eager.constant(item.array(), item.dtype)
                 self._weights[item.key] = self.record("given", self.anchor, content)
             else:
-                # A number that an exporter wrote itself, as the least one of a type, is no weight of the model.
-                trainable = item.dtype.is_floating_point() and not (item.shape == () and is_written_constant(item.name))
+                trainable = item.dtype.is_floating_point() and not is_written_number(item.value)
                 self._weights[item.key] = self._weight(item.array(), item.name, trainable=trainable)
         return self._weights[item.key]
 

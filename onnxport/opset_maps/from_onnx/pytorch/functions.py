@@ -36,6 +36,15 @@ def gelu(x: Tensor) -> Tensor:
     return F.gelu(x) if x.dtype != torch.float32 else x * 0.5 * (torch.erf(x / math.sqrt(2)) + 1)
 
 
+def settled_softmax(x: Tensor, axis: int) -> Tensor:
+    """The softmax, and zeros instead of NaN: of a row that is all -infinity, or has an infinity or a NaN in it.
+
+    Such rows are set before the softmax and not behind it: the gradient of a NaN is NaN even where its value is not taken.
+    """
+    settled = torch.isfinite(x.amax(axis, keepdim=True))
+    return torch.where(settled, F.softmax(torch.where(settled, x, 0.0), axis), 0.0)
+
+
 def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool) -> Tensor:
     """Rounded to nearest; out of range the greatest value with `saturate`, else infinity or NaN."""
     wide = x if x.dtype.is_floating_point and x.dtype.itemsize > 1 else x.float()

@@ -57,6 +57,7 @@ def recognise(recorder: Recorder) -> None:
         ((F.linear,), _with_bias),
         ((operator.truediv,), patterns.to_layer_norm),
         ((torch.erf,), patterns.to_gelu),
+        ((torch.where,), patterns.to_settled_softmax),
         ((F.softmax,), _to_attention),
         (_LAYERS, _to_layer),
     )

@@ -1,4 +1,4 @@
-"""Compositions that opsets without the operator write out: a layer normalisation and a Gelu become one call each."""
+"""Compositions that stand for one call each: a layer normalisation and a Gelu of old opsets, a masked softmax."""
 
 from __future__ import annotations
 
@@ -108,3 +108,14 @@ def to_gelu(recorder: Recorder, node: fx.Node) -> None:
     if final is not None:
         final.target, final.args = functions.gelu, (x,)
         recorder.graph.eliminate_dead_code()
+
+
+def to_settled_softmax(recorder: Recorder, node: fx.Node) -> None:
+    """Zero where a softmax is NaN, else the softmax, as torch.onnx writes the weights of an attention with a mask."""
+    condition, zero, softmax = node.args
+    if not called(softmax, F.softmax) or not called(condition, torch.isnan) or condition.args[0] is not softmax:
+        return
+    if scalar(recorder, zero) != 0.0 or set(softmax.users) != {condition, node} or len(condition.users) != 1:
+        return
+    node.target, node.args = functions.settled_softmax, tuple(softmax.args)
+    recorder.graph.eliminate_dead_code()

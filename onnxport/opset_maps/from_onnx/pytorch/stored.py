@@ -16,7 +16,19 @@ from torch import fx
 
 
 class RecordedModule(fx.GraphModule):
-    """A torch.fx module whose pickle holds its graph node by node; functions stand in it by their names."""
+    """A torch.fx module whose pickle holds its graph node by node; functions stand in it by their names.
+
+    Attributes:
+        onnxport_unused: keys of the state dict that the graph was exported from and does not use: a state dict may hold them.
+    """
+
+    onnxport_unused: tuple[str, ...] = ()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Loads what the graph uses; the module from which it was exported also had `onnxport_unused`, which load as nothing."""
+        for key in self.onnxport_unused:
+            state_dict.pop(f"{prefix}{key}", None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The module's attributes and the lines of its graph."""

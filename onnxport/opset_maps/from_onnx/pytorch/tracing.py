@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from onnxport.graph.module_state import ModuleState
-from onnxport.graph.names import is_written_constant
+from onnxport.graph.names import is_written_constant, is_written_number
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant
 from onnxport.opset_maps.from_onnx.pytorch.stored import RecordedModule
@@ -232,20 +232,27 @@ class RootRecorder(Recorder):
         for name, number in state.numbers:
             if name in self.paths.of_key:
                 self.attributes[self.paths.of_key[name]] = torch.tensor(number)
+        for value in held:  # of the state dict, and used by nothing
+            if not value.uses() and not value.is_graph_output() and value.name in self.paths.of_key:
+                self.attributes[self.paths.of(value)] = self._content(value)
 
     def parameter(self, value: ir.Value) -> Traced:
         """An initializer as parameter (floating point) or buffer."""
-        tensor = value.const_value
-        assert tensor is not None
-        content = from_numpy(tensor.numpy(), ir.DataType(tensor.dtype))
-        if is_written_constant(value.name or ""):
-            return Traced(self.constant(content), self, twins(content))
+        content = self._content(value)
+        known = value.name in self.paths.of_key
+        if not known and (is_written_constant(value.name or "") or is_written_number(value)):
+            return Traced(self.constant(content.detach()), self, twins(content))
         path = self.paths.of(value)
         if value.name in self._state.transient:
             self.transient.add(path)
-        if content.dtype.is_floating_point and content.dtype not in FLOAT8 and value.name not in self._state.buffers:
-            content = torch.nn.Parameter(content)
         return self.attribute(path, content)
+
+    def _content(self, value: ir.Value) -> torch.Tensor:
+        tensor = value.const_value
+        assert tensor is not None
+        content = from_numpy(tensor.numpy(), ir.DataType(tensor.dtype))
+        trained = content.dtype.is_floating_point and content.dtype not in FLOAT8
+        return torch.nn.Parameter(content) if trained and value.name not in self._state.buffers else content
 
 
 def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
