@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from onnxport.converters.to_onnx import pytorch
 from onnxport.converters.to_onnx.functions import with_functions
@@ -69,10 +72,10 @@ def _converted(parts: list[Part], request: Request) -> dict[str, OnnxModel]:
 def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
     """With all dimensions that usually vary, else with fewer of them; names of those that do not."""
     first: Exception | None = None
-    for dims in _fewer(part.dims):
+    for inputs, dims in _fewer(part):
         try:
             wanted = Request(
-                inputs=part.inputs,
+                inputs=inputs,
                 dynamic_shapes=dims,
                 target_opset=request.target_opset,
                 optimize=request.optimize,
@@ -120,11 +123,16 @@ def _with_functions(converted: dict[str, OnnxModel], wanted: str | Sequence[type
     return results
 
 
-def _fewer(dims: dict[str, dict[int, str]]) -> Iterator[dict[str, dict[int, str]]]:
-    yield dims
-    batch = {name: {axis: dim for axis, dim in axes.items() if axis == 0} for name, axes in dims.items()}
-    if batch != dims:
-        yield batch
+def _fewer(part: Part) -> Iterator[tuple[dict[str, Any], dict[str, dict[int, str]]]]:
+    """Examples and the dimensions that vary: all, rows alone, or lengths alone, of one row."""
+    yield part.inputs, part.dims
+    batch = {name: {axis: dim for axis, dim in axes.items() if axis == 0} for name, axes in part.dims.items()}
+    if batch != part.dims:
+        yield part.inputs, batch
+    plain = all(isinstance(item, torch.Tensor) for item in part.inputs.values())
+    if plain and "pixel_values" in part.inputs and "input_ids" in part.inputs:  # one picture after the other in Python
+        lengths = {name: {axis: dim for axis, dim in axes.items() if axis} for name, axes in part.dims.items()}
+        yield {name: item[:1] for name, item in part.inputs.items()}, lengths
 
 
 def _names(dims: dict[str, dict[int, str]]) -> set[str]:

@@ -13,6 +13,7 @@ from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 from onnxport.converters.precision_proof import quality
 from onnxport.converters.to_onnx.huggingface_layers import prove_by_layers, rounded_parameters
+from onnxport.model import OnnxModel
 from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw
@@ -74,7 +75,16 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
 def _in_files(parts: Sequence[Part], hub: OnnxFolder) -> list[Part]:
     """The parts under the names of the files that were written."""
     renamed = [replace(part, name=MODEL) if part.name == STEP and STEP not in hub.parts else part for part in parts]
-    return [part for part in renamed if part.name in hub.parts]
+    return [_as_traced(part, hub.parts[part.name]) for part in renamed if part.name in hub.parts]
+
+
+def _as_traced(part: Part, converted: OnnxModel) -> Part:
+    """A part with one row of its examples where its file takes one alone."""
+    shapes = {value.name: value.shape for value in converted.model.graph.inputs}
+    rows = {name: shape[0] for name in part.inputs if (shape := shapes.get(name)) is not None and len(shape)}
+    if not rows or any(size != 1 for size in rows.values()):
+        return part
+    return replace(part, inputs={name: item[:1] if name in rows else item for name, item in part.inputs.items()})
 
 
 def _of_part(part: Part, hub: OnnxFolder, tolerance: Tolerance) -> Report:
@@ -101,6 +111,8 @@ def _of_tokens(
         cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
         run: _Decoding = _Transcribing(model, folder, hub, parts[0])
     elif folder.task.name == "text-generation":
+        if _is_of_one_length(hub):
+            return []
         cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
         cases += [("greedy decoding, padded at the left", 3, 2)] if _takes_padding(hub) else []
         run = _Continuing(model, folder, hub)
@@ -113,6 +125,13 @@ def _takes_padding(hub: OnnxFolder) -> bool:
     """Whether every file that reads a prompt takes a mask; one that reads token by token holds no gaps apart."""
     part = hub.parts[MODEL] if MODEL in hub.parts else hub.parts[DECODER]
     return "attention_mask" in part.input_names and not reads_single_tokens(part)
+
+
+def _is_of_one_length(hub: OnnxFolder) -> bool:
+    """Whether the model reads prompts of one length alone, to which nothing can be appended."""
+    value = next((item for item in next(iter(hub.parts.values())).model.graph.inputs if item.name == "input_ids"), None)
+    size = None if value is None or value.shape is None else value.shape[1]
+    return isinstance(size, int) and size > 1
 
 
 class _Decoding:

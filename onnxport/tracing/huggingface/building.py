@@ -149,7 +149,11 @@ def _sources(
     for name, parameter in model.named_parameters():
         home = next((item for item in named[id(parameter)] if item in homes), None)
         if home is None:
-            missing.append(name)
+            computed = _computed(model, name)
+            if computed is None:
+                missing.append(name)
+            else:
+                sources[id(parameter)] = parameter, computed
             continue
         kept = next((wide for pattern, wide in plan.items() if _matches(pattern, home)), parameter.dtype)
         sources[id(parameter)] = parameter, _weight(home, parameter, kept, homes[home], model, stored)
@@ -158,6 +162,27 @@ def _sources(
             f"the folder has no weights for {_listed(missing)} of {type(model).__name__}: they would be random"
         )
     return sources
+
+
+def _computed(model: PreTrainedModel, name: str) -> Weight | None:
+    """A weight that the model itself computes and its files leave out, as tables of sines; None where it would be random."""
+    if not any(re.search(pattern, name) for pattern in model._keys_to_ignore_on_load_missing or ()):
+        return None
+    place, _, own = name.rpartition(".")
+    module = copy.copy(model.get_submodule(place))
+    shape, dtype = module._parameters[own].shape, module._parameters[own].dtype
+    values = []
+    for filled in (0, 1):  # what is not written by the initialisation, and what draws numbers, differs
+        module._parameters = {
+            key: None if item is None else torch.nn.Parameter(torch.full(item.shape, filled, dtype=item.dtype), False)
+            for key, item in module._parameters.items()
+        }
+        with torch.random.fork_rng(devices=()), torch.no_grad():
+            torch.manual_seed(filled)
+            model._init_weights(module)
+        values.append(module._parameters[own].detach())
+    value, other = values
+    return Weight(tuple(shape), dtype, lambda: value, lambda: iter([value.reshape(-1)])) if value.equal(other) else None
 
 
 def _matches(pattern: str, name: str) -> bool:

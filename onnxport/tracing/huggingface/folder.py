@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileE
 from onnxport.tracing.huggingface.building import Built, build
 from onnxport.tracing.huggingface.checkpoint import WEIGHT_FILES, Stored, read_checkpoint
 from onnxport.tracing.huggingface.examples import Sizes
-from onnxport.tracing.huggingface.parts import Part, parts_of
+from onnxport.tracing.huggingface.parts import CacheError, Part, parts_of
 from onnxport.tracing.huggingface.tasks import Task, task_and_class
 from onnxport.tracing.trust.faults import reading
 
@@ -128,7 +128,16 @@ class HuggingFaceFolder:
         return build(self.kind, self.config, self.stored, self.dtype, self._arguments)
 
     def parts(self) -> list[Part]:
-        """The files that the model becomes; their weights are read when they are written."""
+        """The files that the model becomes; their weights are read when they are written.
+
+        A cache is left out where the model has none that it takes, unless the user asked for it.
+        """
+        try:
+            return parts_of(self.built.model, self.task, self.sizes)
+        except CacheError:
+            if self.choice.task is not None:
+                raise
+        self._task_and_class = replace(self.task, past=False), self.kind
         return parts_of(self.built.model, self.task, self.sizes)
 
     def loaded(self) -> PreTrainedModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,18 +27,22 @@ from onnxport.tracing.huggingface.examples import (
     parameters,
     plain_inputs,
 )
-from onnxport.tracing.huggingface.tasks import Task
+from onnxport.tracing.huggingface.tasks import PAIRED, Task, holds
 from onnxport.tracing.pytorch_classes import register_caches
 from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.tracing.pytorch_modules import with_forward
 
 MODEL, ENCODER, DECODER, STEP = "model", "encoder_model", "decoder_model", "decoder_with_past_model"
 # Names of dimensions, as optimum writes them.
-PAST, TOTAL = "past_sequence_length", "total_sequence_length"
+PAST, TOTAL, PICTURES = "past_sequence_length", "total_sequence_length", "image_batch_size"
 SOURCE, DECODED, DECODED_PAST = "encoder_sequence_length", "decoder_sequence_length", "past_decoder_sequence_length"
 _PAST_LENGTH, _NEW, _SOURCE_LENGTH = 4, 3, 6  # of the examples, all different
 # A model is run for the shapes of its cache up to this size of its weights; a larger one with sizes alone.
 _RUN_LIMIT = 1 << 30
+
+
+class CacheError(InvalidInputError):
+    """A cache is wanted of a model that gives none."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,38 @@ def parts_of(model: PreTrainedModel, task: Task, sizes: Sizes) -> list[Part]:
     if "position_ids" in parameters(model) and task.name == "text-generation":
         drawn["position_ids"] = draw("position_ids", sizes)
     drawn = {name: drawn[name] for name in parameters(model) if name in drawn}
+    drawn |= _placeholders(model, drawn)
+    if holds(type(model), PAIRED) and "pixel_values" in drawn:
+        pictures = drawn["pixel_values"]
+        more = torch.cat([pictures.tensor, pictures.tensor[:1].flip(-1)])
+        drawn["pixel_values"] = Drawn(more, {**pictures.dims, 0: PICTURES})
     if task.past:
         return _with_cache(model, sizes, drawn)
     return [_part(MODEL, model, drawn)]
+
+
+def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[str, Drawn]:
+    """Tokens with the marks that stand for a picture, as many of them as the model puts numbers in their places."""
+    mark = next((getattr(model.config, name, None) for name in ("image_token_id", "image_token_index")), None)
+    if not isinstance(mark, int) or not {"input_ids", "pixel_values"} <= set(drawn):
+        return {}
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+            features = model.get_image_features(mode.from_tensor(drawn["pixel_values"].tensor))
+    except Exception:  # of any kind, where its pictures come with sizes or in parts: the model itself tells of it when it runs
+        return {}
+    found = getattr(features, "pooler_output", features)
+    count = sum(item.numel() // item.shape[-1] for item in found) if isinstance(found, Sequence) else 0
+    if isinstance(found, torch.Tensor):
+        count = found.numel() // found.shape[-1]
+    tokens = drawn["input_ids"]
+    words = torch.where(tokens.tensor == mark, mark - 1 if mark else 1, tokens.tensor)
+    marks = torch.full((ROWS, count // ROWS), mark)
+    with_marks = {"input_ids": Drawn(torch.cat([words[:, :1], marks, words[:, 1:]], dim=1), tokens.dims)}
+    if "attention_mask" in drawn:
+        mask = torch.ones(with_marks["input_ids"].tensor.shape, dtype=torch.int64)
+        with_marks["attention_mask"] = Drawn(mask, drawn["attention_mask"].dims)
+    return with_marks
 
 
 def keep_cache(model: PreTrainedModel, keep: bool) -> None:
@@ -128,13 +161,27 @@ def _filled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, Any
     for name, item in outputs.items():
         if is_cache(type(item)) and name in names:
             return name, item
-    raise InvalidInputError(
+    raise CacheError(
         f"{type(model).__name__} gives no cache that it takes: convert it for a task without 'with-past'"
     )
 
 
 def _outputs(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The model's outputs; random numbers of their shapes where its weights stand for others."""
+    """The model's outputs; random numbers of their shapes where its weights stand for others.
+
+    Raises:
+        InvalidInputError: it does not run.
+    """
+    try:
+        return _run(model, inputs)
+    except Exception as error:  # whatever the model's code raises
+        raise InvalidInputError(
+            f"{type(model).__name__} of this configuration does not run on example inputs ({', '.join(inputs)}): "
+            f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from error
+
+
+def _run(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     with torch.no_grad():
         if all(weight_of(item) is None for item in model.parameters()):
             return dict(model(**inputs))
@@ -203,7 +250,7 @@ def _encoder_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
 def _decoder_step(model: PreTrainedModel, mask: dict[str, Drawn], outputs: Mapping[str, Any], sizes: Sizes) -> Part:
     cache = outputs.get("past_key_values")
     if not isinstance(cache, EncoderDecoderCache):
-        raise InvalidInputError(f"{type(model).__name__} gives no cache: convert it for a task without 'with-past'")
+        raise CacheError(f"{type(model).__name__} gives no cache: convert it for a task without 'with-past'")
     token = Drawn(draw("input_ids", sizes, 1).tensor, {0: BATCH})
     names = [*mask, "input_ids", "past_key_values"]
     plain = _part(STEP, _reshaped(model, _decode, names), {**mask, "input_ids": token})

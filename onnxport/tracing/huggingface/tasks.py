@@ -13,6 +13,7 @@ from transformers.models.auto import modeling_auto
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 
 WITH_PAST = "-with-past"
+PAIRED = "zero-shot-image-classification"  # each picture with each text, of which there may be more or fewer
 # The tables of transformers that hold the classes for a task, the first in which a class stands decides what it is for.
 _TABLES = {
     "image-text-to-text": ("IMAGE_TEXT_TO_TEXT",),
@@ -33,7 +34,7 @@ _TABLES = {
     ),
     "depth-estimation": ("DEPTH_ESTIMATION",),
     "audio-classification": ("AUDIO_CLASSIFICATION",),
-    "zero-shot-image-classification": ("ZERO_SHOT_IMAGE_CLASSIFICATION",),
+    PAIRED: ("ZERO_SHOT_IMAGE_CLASSIFICATION",),
 }
 _FEATURES = "feature-extraction"
 # Tasks whose models write a sequence token by token, and can keep a cache of what they have read.
@@ -97,6 +98,11 @@ def task_and_class(config: PreTrainedConfig, task: str | None) -> tuple[Task, ty
     if choice is None:
         raise InvalidInputError(f"task={task!r}: transformers has no class of {config.model_type!r} models for it")
     return wanted, _class_of(config, choice if isinstance(choice, str) else choice[0])
+
+
+def holds(kind: type[PreTrainedModel], name: str) -> bool:
+    """Whether a class is one for a task."""
+    return kind.__name__ in _classes(name)
 
 
 def _parsed(task: str) -> Task:
