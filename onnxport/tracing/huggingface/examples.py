@@ -199,7 +199,7 @@ def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
         wanted |= {"attention_mask"}
     drawn = {name: draw(name, sizes) for name in names if name in wanted}
     end = model.config.eos_token_id if model.config.is_encoder_decoder and not model.can_generate() else None
-    if "input_ids" in drawn and isinstance(end, int):  # the model takes what it has read up to there (BART's classifier)
+    if "input_ids" in drawn and isinstance(end, int):  # up to which the model reads (BART's classifier)
         tokens = drawn["input_ids"].tensor
         drawn["input_ids"] = Drawn(torch.cat([tokens[:, :-1], torch.full((ROWS, 1), end)], 1), drawn["input_ids"].dims)
     if main in ("input_values", "input_features") and "attention_mask" in drawn:

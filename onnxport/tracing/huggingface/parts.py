@@ -87,12 +87,12 @@ def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[st
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
             features = model.get_image_features(mode.from_tensor(drawn["pixel_values"].tensor))
-    except Exception:  # of any kind, where its pictures come with sizes or in parts: the model itself tells of it when it runs
+    except Exception:  # pictures that come with sizes or in parts: an error of the model's own, when it runs
         return {}
-    found = getattr(features, "pooler_output", features)
-    count = sum(item.numel() // item.shape[-1] for item in found) if isinstance(found, Sequence) else 0
-    if isinstance(found, torch.Tensor):
-        count = found.numel() // found.shape[-1]
+    given = getattr(features, "pooler_output", features)
+    count = sum(item.numel() // item.shape[-1] for item in given) if isinstance(given, Sequence) else 0
+    if isinstance(given, torch.Tensor):
+        count = given.numel() // given.shape[-1]
     tokens = drawn["input_ids"]
     words = torch.where(tokens.tensor == mark, mark - 1 if mark else 1, tokens.tensor)
     marks = torch.full((ROWS, count // ROWS), mark)
@@ -161,9 +161,7 @@ def _filled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, Any
     for name, item in outputs.items():
         if is_cache(type(item)) and name in names:
             return name, item
-    raise CacheError(
-        f"{type(model).__name__} gives no cache that it takes: convert it for a task without 'with-past'"
-    )
+    raise CacheError(f"{type(model).__name__} gives no cache that it takes: convert it for a task without 'with-past'")
 
 
 def _outputs(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
