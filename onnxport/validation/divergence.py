@@ -19,6 +19,7 @@ from onnxport.errors import OnnxportError
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.runtime import Session
 from onnxport.graph.segments import segment, segment_model
+from onnxport.graph.slices import values_in_slices
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.numerics import length_of
@@ -46,27 +47,79 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
     return None
 
 
-def by_source_node(model: ir.Model, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the converted graph that the source's nodes computed, from results by the source node's name."""
-    return {name: results[own] for name, own in source_names(model, results).items()}
+def by_source_node(
+    model: ir.Model, results: Mapping[str, Any], feeds: Mapping[str, Any], *, forms_vary: bool = False
+) -> dict[str, Any]:
+    """Values of the converted graph that the source's nodes computed, from results by the source node's name.
+
+    Raises:
+        OnnxportError: their forms may differ, and the graph can't run.
+    """
+    names = source_names(model, results, forms_vary=forms_vary)
+    if not forms_vary or not names:
+        return {name: results[own] for name, own in names.items()}
+    run = values_in_slices(model, feeds)
+    return {name: in_form_of(value, results[names[name]]) for name, value in run if name in names}
 
 
-def source_names(model: ir.Model, results: Mapping[str, Any]) -> dict[str, str]:
+def source_names(model: ir.Model, results: Mapping[str, Any], *, forms_vary: bool = False) -> dict[str, str]:
     """For values of the converted graph the source node that computed them, by name, from results by the latter.
 
     The last ONNX node of a source operator gives its result; one whose element type or shape is not the source's does not
-    count.
+    count. With `forms_vary` it may differ in the place of the channels and the width of its type: see `in_form_of`.
     """
-    last = {name: node for node in model.graph if (name := node.metadata_props.get(f"{PREFIX}name"))}
     values: dict[str, str] = {}
-    for name, node in last.items():
+    for name, node in _last_nodes(model).items():
         own = name if name in results else name.rpartition("/")[2]  # a PyTorch node's name follows its module's
         result, value = results.get(own), node.outputs[0]
         if not isinstance(result, np.ndarray) or len(node.outputs) != 1 or not value.name:
             continue
-        if _fits(value, result):
+        forms = [result]
+        if forms_vary and value.dtype is not None and result.dtype.kind == value.dtype.numpy().kind:
+            forms = [result.astype(value.dtype.numpy()), _channels_second(result).astype(value.dtype.numpy())]
+        if any(_fits(value, form) for form in forms):
             values[value.name] = own
     return values
+
+
+def _last_nodes(model: ir.Model) -> dict[str, ir.Node]:
+    """The last node of each source operator: by its name, and by its module and what it is, as estimators have it."""
+    nodes: dict[str, ir.Node] = {}
+    for node in model.graph:
+        props = node.metadata_props
+        if name := props.get(f"{PREFIX}name"):
+            nodes[name] = node
+        if op := props.get(f"{PREFIX}op"):
+            nodes[f"{props.get(f'{PREFIX}module', '')}:{op}"] = node
+    return nodes
+
+
+def in_form_of(own: Any, result: np.ndarray) -> np.ndarray:
+    """A result of the source in the type and the order of axes, channels last or second, of the converted model's own value.
+
+    Where the sizes don't tell, the order is taken in which both lie closer together.
+    """
+    if not isinstance(own, np.ndarray):
+        return result
+    if own.dtype.kind == result.dtype.kind:
+        result = result.astype(own.dtype, copy=False)
+    other = _channels_second(result)
+    if other is result:
+        return result
+    if result.shape != other.shape:
+        return other if own.shape == other.shape else result
+    return other if _gap(own, other) < _gap(own, result) else result
+
+
+def _channels_second(result: np.ndarray) -> np.ndarray:
+    return np.moveaxis(result, -1, 1) if result.ndim > 2 else result
+
+
+def _gap(own: np.ndarray, result: np.ndarray) -> float:
+    if own.shape != result.shape:
+        return float("inf")
+    with np.errstate(all="ignore"):
+        return float(np.nansum(np.abs(tolerance.wide(own) - tolerance.wide(result))))
 
 
 def _fits(value: ir.Value, result: np.ndarray) -> bool:

@@ -32,10 +32,18 @@ class OperatorRuns:
     """What is to be run for each value that the source knows.
 
     `known` are the names of all values that the source hands over, of which `feeds`, the inputs, are there from the start.
+    `form` brings such a value into the order of axes and the type that the model's own has, where they may differ.
     """
 
-    def __init__(self, model: ir.Model, known: Collection[str], feeds: Mapping[str, np.ndarray], take: Take) -> None:
-        self._model, self._take = model, take
+    def __init__(
+        self,
+        model: ir.Model,
+        known: Collection[str],
+        feeds: Mapping[str, np.ndarray],
+        take: Take,
+        form: Callable[[Any, np.ndarray], np.ndarray] | None = None,
+    ) -> None:
+        self._model, self._take, self._form = model, take, form
         self._values = dict(feeds)
         self._waiting: dict[str, list[_Task]] = {}
         self._readers: Counter[str] = Counter(list(feeds))  # inputs stay
@@ -56,7 +64,7 @@ class OperatorRuns:
         """A value of the source: what waits for nothing else runs."""
         tasks = self._waiting.pop(name, [])
         if tasks:
-            self._values[name] = value
+            self._values[name] = value if self._form is None else self._form(self._own.peek(name), value)
         for task in tasks:
             task.awaited.discard(name)
             if not task.awaited:
@@ -81,6 +89,13 @@ class _OwnValues:
         self._stream: Iterator[tuple[str, Any]] = values_in_slices(model, feeds)
         self._wanted = set(wanted)
         self._kept: dict[str, Any] = {}
+
+    def peek(self, name: str) -> Any:
+        """A value, which stays."""
+        value = self.pop(name)
+        if value is not None:
+            self._kept[name] = value
+        return value
 
     def pop(self, name: str) -> Any:
         """A value, which is let go; None where the model's own run does not come to it."""

@@ -13,13 +13,14 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.test_vectors import Vectors
 from onnxport.validation import tolerance
-from onnxport.validation.divergence import LocalRun, place_of, source_names
+from onnxport.validation.divergence import LocalRun, in_form_of, place_of, source_names
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
 from onnxport.validation.operator_runs import OperatorRuns, Take
 from onnxport.validation.parties import Comparison, Party, Tolerance
 from onnxport.validation.proof import bound, run_converted
 from onnxport.validation.runners import Binding
+from onnxport.validation.runners.base import Runner
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,14 @@ def _run_each(parties: Comparison, graph: ir.Model, item: InputSet, feeds: Mappi
             kinds[name] = np.broadcast_to(np.empty((), value.dtype), value.shape)  # type and shape, without the memory
 
     source.each_intermediate(leaves, note)
-    names = {name: name for name in kinds} if source.graph is not None else source_names(graph, kinds)
+    names = {name: name for name in kinds} if source.graph is not None else _names(source, graph, kinds)
     if not names:
         raise InvalidInputError(
             f"the source tells of none of its inner values ({source.framework}): nothing to compare with"
         )
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
-    runs = OperatorRuns(graph, names, arrays, take)
+    form = in_form_of if source.inner_forms_vary else None
+    runs = OperatorRuns(graph, names, arrays, take, form)
     values: dict[str, list[str]] = {}
     for name, own in names.items():
         values.setdefault(own, []).append(name)
@@ -125,6 +127,10 @@ def _run_each(parties: Comparison, graph: ir.Model, item: InputSet, feeds: Mappi
             runs.arrived(name, value)
 
     source.each_intermediate(leaves, arrived)
+
+
+def _names(source: Runner, graph: ir.Model, kinds: Mapping[str, np.ndarray]) -> dict[str, str]:
+    return source_names(graph, kinds, forms_vary=source.inner_forms_vary)
 
 
 def _telling_set(parties: Comparison, seed: int) -> tuple[InputSet, bool]:

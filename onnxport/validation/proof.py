@@ -321,8 +321,9 @@ def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
     feeds = {spec.name: leaf for spec, leaf in zip(specs, item.leaves, strict=True)}
     inner = parties.source.intermediates(parties.source_leaves(item.leaves))
     # Two ONNX graphs share the names of their values; another source's values are matched by where the nodes came from.
-    reference = inner if parties.source.graph is not None else by_source_node(graph, inner)
     try:
+        vary = parties.source.inner_forms_vary
+        reference = inner if parties.source.graph is not None else by_source_node(graph, inner, feeds, forms_vary=vary)
         return first_divergence(graph, feeds, reference)
     except OnnxportError:  # the search is a service; its failure must not hide the verdict
         return None

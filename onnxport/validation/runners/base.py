@@ -77,6 +77,8 @@ class Runner(ABC):
     tabular: ClassVar[bool] = False  # the inputs are a table of samples
     windows_without_rows: ClassVar[bool] = True  # convolutions and pools of no rows have the shape of those of rows
     products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
+    # An inner value may have its channels last where the graph has them second, or a type of other width.
+    inner_forms_vary: ClassVar[bool] = False
     settles_nan: bool = True  # its kernels agree on what comes of NaN
     runtime: str = ""
     graph: ir.Model | None = None  # the model's own ONNX graph, where it is one

@@ -14,6 +14,7 @@ from onnxport.graph.outputs import SEVERAL, Output
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
+from onnxport.validation.runners.sklearn_inner import watched
 from onnxport.validation.runners.sklearn_outputs import call, produced, provider
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class SklearnRunner(Runner):
     framework: ClassVar[str] = "sklearn"
     own_dtypes: ClassVar[bool] = True
     tabular: ClassVar[bool] = True
+    inner_forms_vary: ClassVar[bool] = True
 
     def __init__(
         self, estimator: BaseEstimator, example: Example | None, table: TableOf, outputs: Sequence[Output]
@@ -66,6 +68,26 @@ class SklearnRunner(Runner):
         """Whether it is scikit-learn's check of its inputs: of NaN, unknown categories, no rows."""
         own = isinstance(error, ValueError) and not isinstance(error, OnnxportError)
         return own and not getattr(self.estimator, "graph_outputs", ())
+
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """What the estimators inside give, by their places and methods: ``scale:StandardScaler.transform``."""
+        results: dict[str, Any] = {}
+        try:
+            self.each_intermediate(leaves, results.__setitem__)
+        except Exception:  # of a user's own estimator, which need not be copied
+            return {}
+        return results
+
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """The same as they come."""
+        once: set[str] = set()
+
+        def first(name: str, value: Any) -> None:
+            if name not in once:  # several outputs run the same steps
+                once.add(name)
+                take(name, value)
+
+        produced(watched(self.estimator, first), self._outputs, self._table(leaves))
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""

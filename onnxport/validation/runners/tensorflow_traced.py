@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onnxport.validation.runners.base import Outputs, Runner
@@ -18,6 +18,7 @@ class TracedRunner(Runner):
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
     products_keep_nan: ClassVar[bool] = False  # a Relu fused with the convolution or product before may make 0 of NaN
+    inner_forms_vary: ClassVar[bool] = True
     _twins: Twins | None = None
 
     @abstractmethod
@@ -46,3 +47,19 @@ class TracedRunner(Runner):
         """Outputs of the traced graph with moved weights; of the model itself where it can't be frozen."""
         result = self._twins.moved(leaves, units, seed) if self._twins is not None else None
         return self._named(result) if result is not None else self.run(leaves)
+
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Results of the traced graph's operators by node name."""
+        results: dict[str, Any] = {}
+        try:
+            self.each_intermediate(leaves, results.__setitem__)
+        except Exception:  # a graph that can't be put together again: the search does without
+            return {}
+        return results
+
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """The same, some at a time."""
+        if self._twins is not None:
+            from onnxport.validation.runners.tensorflow import to_numpy
+
+            self._twins.each_inner(leaves, take, to_numpy)

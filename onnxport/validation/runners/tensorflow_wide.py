@@ -15,6 +15,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
+from onnxport.validation.runners.tensorflow_inner import hand_over
 from onnxport.validation.runners.tensorflow_noise import add_noise
 
 _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
@@ -144,17 +145,27 @@ class FrozenTwin:
         except (ValueError, TypeError):  # a weight that an operator takes as a constant alone
             return None
 
+    def each_inner(self, tensors: Sequence[Any], take: Callable[[str, Any], None], to_numpy: Any) -> None:
+        """Hands over the results of the inner operators by name; see `hand_over`."""
+        definition = copy.deepcopy(self._definition)
+        _rename_functions(definition)
+        wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
+        hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take, to_numpy)
+
     def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
         _rename_functions(definition)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
         pruned = wrapped.prune([*self._names, *weights], self._results)
 
         def run(tensors: Sequence[Any]) -> Any:
-            results = pruned(*tensors)
-            flat = list(results) if isinstance(results, (list, tuple)) else [results]
+            flat = _as_list(pruned(*tensors))
             return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
 
         return run
+
+
+def _as_list(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
 _numbers = count()
@@ -214,6 +225,12 @@ class Twins:
             return moved(tensors)
         except Exception:  # a graph that can't be put together again
             return None
+
+    def each_inner(self, leaves: Sequence[Any], take: Callable[[str, Any], None], to_numpy: Any) -> None:
+        """Hands over the results of the inner operators by name, where the function can be traced."""
+        twin, tensors = self.twin(leaves)
+        if twin is not None:
+            twin.each_inner(tensors, take, to_numpy)
 
     def twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
         """The twin for leaves like these, and their tensors."""
