@@ -1,11 +1,14 @@
-"""Options of tf2onnx on the alias of its name: those with a meaning here are taken as spelled there, the others are answered."""
+"""Options of other tools: on the alias of tf2onnx's name they are taken as spelled there, elsewhere they are answered."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import typer
 from typer.core import TyperCommand
+
+from onnxport.cli import console
 
 # By option of tf2onnx: how the same is written here; "" where its value is the source itself.
 _HERE = {
@@ -85,7 +88,89 @@ def _fed(arguments: list[str]) -> list[str]:
     return result
 
 
-class ForeignOptions(TyperCommand):
+_DIMENSIONS = "--dynamic x:0=batch, once for each dimension that varies"
+_OUTPUT = "-o model.onnx"
+_MODEL = "the model is the first argument: onnxport convert MODEL"
+_PROOF = "the proof runs unless --no-validate says otherwise"
+_BESIDE = "weights beyond 2 GB go to a file beside the model by themselves"
+# By option of another tool, or keyword of an API: how the same is written here.
+_WRITTEN = {
+    **dict.fromkeys(("dynamic-shapes", "dynamic-axes", "dynamic-dims", "dynamic-shape", "dynamic-batch"), _DIMENSIONS),
+    **dict.fromkeys(("opset-version", "target-opset", "target-opsets", "onnx-opset"), "--opset 17"),
+    **dict.fromkeys(("input-shapes", "overwrite-input-shape", "shape", "shapes"), "--input-shape x=1x3x224x224"),
+    **dict.fromkeys(
+        ("input-signature", "dummy-input", "example-inputs", "args"), "--inputs example.npz, or --input-shape x=1x3"
+    ),
+    **dict.fromkeys(("initial-types", "input-data"), "--inputs rows.csv, a few rows of a table"),
+    **dict.fromkeys(("do-validation", "verify", "check-n", "validation", "compare"), _PROOF),
+    **dict.fromkeys(("no-validation", "skip-validation", "no-verify", "no-check"), "--no-validate"),
+    **dict.fromkeys(("output-path", "output-file", "output-model", "onnx-file-path", "out", "f", "save-path"), _OUTPUT),
+    **dict.fromkeys(
+        ("model", "model-path", "input-model", "saved-model", "input-path", "keras", "graphdef", "tflite"), _MODEL
+    ),
+    **dict.fromkeys(("fp16", "half", "float16"), "--dtype float16, with --keep-io-types for float32 at the ends"),
+    **dict.fromkeys(("int8", "quantize", "quantise"), "--dtype int8, for the weights of products"),
+    **dict.fromkeys(("external-data", "use-external-data-format", "large-model", "save-as-external-data"), _BESIDE),
+    **dict.fromkeys(("simplify", "onnxsim"), "onnxport slim model.onnx -o slim.onnx, after the conversion"),
+    **dict.fromkeys(("do-constant-folding", "enable-onnx-checker", "export-params"), "this happens anyway"),
+    **dict.fromkeys(("training", "eval", "train"), "models are converted as they are for inference"),
+    **dict.fromkeys(("device", "gpu", "cuda", "cpu"), "conversions run on the processor; the file runs on any device"),
+    **dict.fromkeys(("framework", "source-framework"), "--from pytorch"),
+    **dict.fromkeys(("target", "target-framework"), "--to keras, or the suffix of --output"),
+    **dict.fromkeys(("input-name", "rename-inputs"), "--input-names a,b"),
+    **dict.fromkeys(("output-name", "rename-outputs", "final-types"), "--output-names a,b"),
+    **dict.fromkeys(("outputs", "output-nodes"), "--cut-outputs of an ONNX file, or --output-names"),
+    **dict.fromkeys(("signature-def", "signature-key", "tag-set"), "--signature serving_default"),
+    **dict.fromkeys(
+        ("batch-size", "sequence-length", "batch"), "--input-shape x=8x128, or --dynamic x:0=8 in an ONNX file"
+    ),
+    **dict.fromkeys(
+        ("trust-remote-code", "weights-only"), "--allow-code, or --allow-pickle for a file that is pickled"
+    ),
+    **dict.fromkeys(("zipmap", "options"), "--option zipmap=true"),
+    **dict.fromkeys(("custom-opsets", "extra-opsets"), "--extra-opset com.acme:1"),
+    **dict.fromkeys(("debug", "log-level"), "--verbose"),
+    **dict.fromkeys(
+        ("tolerance", "tol", "rtol-atol"), "--rtol and --atol; without them the budget follows from the source"
+    ),
+    "state-dict": "--weights net.safetensors",
+    "checkpoint": "--weights net.pt for a factory; of TensorFlow: onnxport tf2onnx --checkpoint",
+    "channels-last": "--inputs-as-nchw x, --outputs-as-nchw y",
+}
+
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
+
+
+class Command(TyperCommand):
+    """A command that answers an option which it has not in a line: how that is written here, or the nearest that it has."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
+        """Parses the arguments.
+
+        Raises:
+            typer.Exit: an option is none of the command's.
+        """
+        try:
+            return super().parse_args(ctx, list(args))
+        except _UsageError as error:
+            unknown = getattr(error, "option_name", None)
+            if unknown is None:
+                raise
+            near = getattr(error, "possibilities", None) or ()
+            console.say(f"error: {_answer(unknown, f'onnxport {ctx.info_name}', near)}", to=console.err)
+            raise typer.Exit(console.REFUSED) from None
+
+
+def _answer(option: str, command: str, near: Sequence[str]) -> str:
+    here = _WRITTEN.get(option.lstrip("-").replace("_", "-").lower())
+    if here is not None:
+        return f"{option} is no option of {command}{'; here it is written' if here.startswith('-') else ':'} {here}"
+    meant = f": did you mean {' or '.join(near)}?" if near else f"; {command} --help lists all"
+    return f"{option} is no option of {command}{meant}"
+
+
+class ForeignOptions(Command):
     """A command that takes tf2onnx's spellings too."""
 
     def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]

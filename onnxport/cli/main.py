@@ -8,7 +8,6 @@ import warnings
 from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 import onnxport
 from onnxport import frameworks
@@ -17,7 +16,7 @@ from onnxport.cli.convert import command
 from onnxport.cli.debug import debug
 from onnxport.cli.diff import diff
 from onnxport.cli.extract import extract
-from onnxport.cli.foreign_options import ForeignOptions
+from onnxport.cli.foreign_options import Command, ForeignOptions
 from onnxport.cli.inspect import inspect
 from onnxport.cli.merge import merge
 from onnxport.cli.ops import ops
@@ -64,18 +63,15 @@ def _common(
 
 
 _ABOUT = "Converts a model, proves the result by running both sides, and writes it; the target is --to, else what the suffix "
-app.command("convert")(command(about=f"{_ABOUT}of --output names, else ONNX."))
-app.command()(validate)
-app.command()(roundtrip)
-app.command()(report)
-app.command()(ops)
-app.command()(inspect)
+app.command("convert", cls=Command)(command(about=f"{_ABOUT}of --output names, else ONNX."))
+for _plain in (validate, roundtrip, report, ops, inspect):
+    app.command(cls=Command)(_plain)
 for _edit in (extract, merge, rename, set_shapes, slim, upgrade, diff, debug, reduce, check, view):
-    app.command(rich_help_panel=_WORKBENCH)(_edit)
+    app.command(cls=Command, rich_help_panel=_WORKBENCH)(_edit)
 for _name, (_source, _target) in ALIASES.items():
     _titles = [frameworks.get(_end).title for _end in (_source, _target)]
     _about = f"Converts a model of {_titles[0]} to {_titles[1]}: convert with both ends fixed."
-    _class = ForeignOptions if _name == "tf2onnx" else TyperCommand
+    _class = ForeignOptions if _name == "tf2onnx" else Command
     app.command(_name, cls=_class)(command(_source, _target, about=_about))
 
 

@@ -97,6 +97,10 @@ def _object(reference: re.Match[str]) -> Any:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     module = reference["module"]
+    if module.endswith(".py"):
+        raise InvalidModelError(
+            f"{reference.group()!r}: a module is named as Python imports it, from its folder: {module[:-3]}:{reference['name']}"
+        )
     try:
         with native_log_kept():
             value: Any = import_module(module)

@@ -85,7 +85,7 @@ class GraphDefRunner(TracedRunner):
         """Results of the graph's operators by node name, some at a time."""
         feeds = {_tensor_name(name): leaf for name, leaf in zip(self._feeds, leaves, strict=True)}
         with tf.compat.v1.Session(graph=self._graph) as session:
-            hand_over(self._graph, lambda names: session.run(names, feeds), take, to_numpy)
+            hand_over(self._graph, lambda names: session.run(names, feeds), take)
 
 
 class Arguments:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 _PIECE = 48  # tensors of one run: what stands in memory together
@@ -17,16 +18,14 @@ _NO_OPERATORS = frozenset({"Const", "Placeholder", "Identity", "NoOp", "ReadVari
 _CALL = re.compile(r"(?:Stateful)?PartitionedCall(?:_\d+)?/")  # an inlined call stands before the names of its nodes
 
 
-def hand_over(
-    graph: tf.Graph, fetch: Callable[[list[Any]], Sequence[Any]], take: Callable[[str, Any], None], to_numpy: Any
-) -> None:
+def hand_over(graph: tf.Graph, fetch: Callable[[list[str]], Sequence[Any]], take: Callable[[str, Any], None]) -> None:
     """Takes the result of each operator of the graph, in pieces: each piece is a run of its own."""
     named = _named(graph.get_operations())
     tensors = list(named)
     for place in range(0, len(tensors), _PIECE):
         piece = tensors[place : place + _PIECE]
         for tensor, value in zip(piece, fetch(piece), strict=True):
-            array = to_numpy(value)
+            array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
             for name in named[tensor]:
                 take(name, array)
 

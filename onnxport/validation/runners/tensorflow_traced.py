@@ -60,6 +60,4 @@ class TracedRunner(Runner):
     def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """The same, some at a time."""
         if self._twins is not None:
-            from onnxport.validation.runners.tensorflow import to_numpy
-
-            self._twins.each_inner(leaves, take, to_numpy)
+            self._twins.each_inner(leaves, take)

@@ -145,12 +145,12 @@ class FrozenTwin:
         except (ValueError, TypeError):  # a weight that an operator takes as a constant alone
             return None
 
-    def each_inner(self, tensors: Sequence[Any], take: Callable[[str, Any], None], to_numpy: Any) -> None:
+    def each_inner(self, tensors: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """Hands over the results of the inner operators by name; see `hand_over`."""
         definition = copy.deepcopy(self._definition)
         _rename_functions(definition)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
-        hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take, to_numpy)
+        hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take)
 
     def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
         _rename_functions(definition)
@@ -226,11 +226,11 @@ class Twins:
         except Exception:  # a graph that can't be put together again
             return None
 
-    def each_inner(self, leaves: Sequence[Any], take: Callable[[str, Any], None], to_numpy: Any) -> None:
+    def each_inner(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """Hands over the results of the inner operators by name, where the function can be traced."""
         twin, tensors = self.twin(leaves)
         if twin is not None:
-            twin.each_inner(tensors, take, to_numpy)
+            twin.each_inner(tensors, take)
 
     def twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
         """The twin for leaves like these, and their tensors."""
