@@ -56,7 +56,15 @@ def pages(reports: Sequence[tuple[str, ProofRecord]], repeat: Repeat | None = No
     first = next(report for _, report in reports if report.verdict == worst)
     title = f"{worst}: {first.converted} against {first.source}"
     shown = [line for name, report in reports for line in _section(name, report)]
-    return document(title, [*shown, *_repeat(repeat or Repeat(), first)])
+    return document(title, [*_overview(worst, reports), *shown, *_repeat(repeat or Repeat(), first)])
+
+
+def _overview(worst: str, reports: Sequence[tuple[str, ProofRecord]]) -> list[str]:
+    """The verdict on several reports together, and which of them has it; nothing for one alone."""
+    if len(reports) == 1:
+        return []
+    names = ", ".join(name for name, report in reports if report.verdict == worst)
+    return [f"<h1>{chip(worst)} {escape(names)}</h1>"]
 
 
 def document(title: str, lines: Iterable[str]) -> str:
@@ -75,7 +83,9 @@ def document(title: str, lines: Iterable[str]) -> str:
 
 def fragment(report: ProofRecord) -> str:
     """The verdict and the table of outputs without the page around them, for a notebook."""
-    return "\n".join([f"<h3>{_heading('', report)}</h3>", *_why(report), _outputs(report)])
+    return "\n".join(
+        [f"<h3>{_heading('', report)}</h3>", *_why(report), f'<div style="overflow-x: auto">{_outputs(report)}</div>']
+    )
 
 
 def _section(name: str, report: ProofRecord) -> list[str]:

@@ -18,6 +18,7 @@ import onnxport
 from onnxport.validation.matrix import read_entries
 from onnxport.validation.matrix_html import write_matrix
 from onnxport.validation.records import WitnessRecord
+from onnxport.validation.report import write_pages
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -101,10 +102,34 @@ def pages(tmp_path_factory):
         json.dumps({"error": {"type": "InvalidInputError", "message": "--opset is 99: 13 to 28"}})
     )
     write_matrix(folder / "matrix.html", read_entries(sorted(folder.glob("*.json"))))
-    return {"report": (folder / "one.html").read_text(), "matrix": (folder / "matrix.html").read_text()}
+    same = onnxport.validate(source, source)
+    same.to_html(folder / "passed.html", command="onnxport convert net.onnx -o other.onnx --html passed.html")
+    chance = onnx.parser.parse_model(CHANCE)
+    unproved = onnxport.validate(chance, chance)
+    assert (same.verdict, unproved.verdict) == ("passed", "unproved")
+    unproved.to_html(folder / "unproved.html")
+    legs = [("onnx to pytorch", same), ("pytorch to onnx", report), ("onnx to onnx", unproved)]
+    write_pages(folder / "trip.html", legs, command="onnxport roundtrip net.onnx --through pytorch --html trip.html")
+    cells = "".join(f"<div>{item._repr_html_()}</div>" for item in (same, report, unproved))
+    notebook = f"<!doctype html><html><head><style>{NOTEBOOK}</style></head><body>{cells}</body></html>"
+    names = {"report": "one", "passed": "passed", "unproved": "unproved", "trip": "trip", "matrix": "matrix"}
+    return {**{name: (folder / f"{file}.html").read_text() for name, file in names.items()}, "notebook": notebook}
 
 
-ORDER = {"report": ["failed", "First "], "matrix": ["failed", "What i"]}  # the verdict, then what is wrong
+CHANCE = """<ir_version: 8, opset_import: ["": 17]>
+net (float[batch,3] x) => (float[batch,3] y) { y = RandomUniformLike(x) }"""
+# A page that has a report in it, light or dark by itself.
+NOTEBOOK = """body { font: 14px sans-serif; background: #fff; color: #000; }
+@media (prefers-color-scheme: dark) { body { background: #111; color: #eee; } }"""
+# The verdict, then what is wrong.
+ORDER = {
+    "report": ["failed", "First "],
+    "matrix": ["failed", "What i"],
+    "passed": ["passed"],
+    "unproved": ["unprov"],
+    "trip": ["failed"],
+    "notebook": [],
+}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -117,13 +142,14 @@ def test_the_pages_are_read_at_every_width(pages, tmp_path, scheme):
     results = measured(tmp_path, scheme)
     for (name, width), found in zip(shown, results, strict=True):
         assert found["over"] <= 0, (name, width, found)  # nothing falls off
-        assert found["cut"] == 0, (name, width, found)  # no table is scrolled
+        if name != "notebook":  # whose cells are scrolled
+            assert found["cut"] == 0, (name, width, found)
+            assert found["cards"] == (width < 700)
         assert found["loose"] == 0, (name, width, found)  # a cell is one thing beside its label
         assert found["contrast"] >= 4.5, (name, width, found)
         assert found["small"] >= 12, (name, width, found)
         assert found["dark"] == (scheme == "dark")
-        assert found["cards"] == (width < 700)
-        assert [text[:6] for text in found["order"][:2]] == ORDER[name]
+        assert [text[:6] for text in found["order"]][: len(ORDER[name])] == ORDER[name], (name, found["order"])
     if os.environ.get("ONNXPORT_PICTURES"):
         for name, width in shown:
             (tmp_path / f"{name}.html").write_text(pages[name])
