@@ -134,7 +134,7 @@ _WRITTEN = {
         ("tolerance", "tol", "rtol-atol"), "--rtol and --atol; without them the budget follows from the source"
     ),
     "state-dict": "--weights net.safetensors",
-    "checkpoint": "--weights net.pt for a factory; of TensorFlow: onnxport tf2onnx --checkpoint",
+    "checkpoint": "--weights net.pt for a factory; the files of a checkpoint of TensorFlow are a source of their own",
     "channels-last": "--inputs-as-nchw x, --outputs-as-nchw y",
 }
 
