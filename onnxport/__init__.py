@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
     from onnxport.validation.report import Report
+    from onnxport.validation.witnesses.engine import Engine, register_engine
 
 _HOME = {
     "convert": "onnxport.converters.convert",
     "validate": "onnxport.converters.validate",
     "OnnxModel": "onnxport.model",
     "Report": "onnxport.validation.report",
+    "Engine": "onnxport.validation.witnesses.engine",
+    "register_engine": "onnxport.validation.witnesses.engine",
     "Framework": "onnxport.frameworks",
     "register_framework": "onnxport.frameworks",
     "register_to_onnx": "onnxport.opset_maps.extending",
@@ -32,6 +35,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Engine",
     "Framework",
     "OnnxModel",
     "OnnxportError",
@@ -40,6 +44,7 @@ __all__ = [
     "UnsupportedOperator",
     "ValidationError",
     "convert",
+    "register_engine",
     "register_framework",
     "register_from_onnx",
     "register_to_onnx",

@@ -142,8 +142,35 @@ class OnnxModel:
                 FallbackWarning,
                 stacklevel=2,
             )
-        outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
+        feeds = {**dict(zip(names, inputs, strict=False)), **named}
+        self._check(feeds)
+        outputs = self.session.run(feeds)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _check(self, feeds: Mapping[str, object]) -> None:
+        """Refuses inputs of other names or shapes than the graph declares, before a runtime refuses them in words of its own."""
+        names = self.input_names
+        for wrong in [name for name in feeds if name not in names][:1]:
+            raise InvalidInputError(f"the model has no input {wrong!r}: it takes {', '.join(names) or 'none'}")
+        missing = [name for name in names if name not in feeds]
+        if missing:
+            raise InvalidInputError(
+                f"the model takes {len(names)} inputs ({', '.join(names)}); {', '.join(missing)} was not given"
+            )
+        for value in self.model.graph.inputs:
+            given = feeds.get(value.name or "")
+            optional = isinstance(value.type, (ir.OptionalType, ir.SequenceType)) or value.type is None
+            if given is None and value.name in feeds and not optional:
+                raise InvalidInputError(f"input {value.name!r} is None: the model takes an array of {_declared(value)}")
+            shape = getattr(given, "shape", None)
+            parts = getattr(getattr(given, "dtype", None), "kind", "") == "c"  # taken apart later: one more axis
+            if optional or value.shape is None or not isinstance(shape, tuple) or given is None or parts:
+                continue
+            pairs = zip(value.shape, shape, strict=False)
+            if len(shape) != len(value.shape) or any(isinstance(dim, int) and dim != size for dim, size in pairs):
+                raise InvalidInputError(
+                    f"input {value.name!r} has the shape {list(shape)}, and the model takes {_declared(value)}"
+                )
 
     def _no_rows(self) -> dict[str, Any]:
         """The graph's inputs for an empty list, which does not say how many columns or features its rows have."""
@@ -275,3 +302,10 @@ def as_onnx_model(model: object) -> OnnxModel:
     if isinstance(model, (str, os.PathLike)):
         return OnnxModel.load(model)
     raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")
+
+
+def _declared(value: ir.Value) -> str:
+    """A type and the sizes of an input, those that vary by name: ``float32[batch, 4]``."""
+    kind = value.dtype.numpy().name if value.dtype is not None else "any type"
+    dims = value.shape if value.shape is not None else ()
+    return f"{kind}[{', '.join(str(dim) if isinstance(dim, int) else (dim.value or '?') for dim in dims)}]"

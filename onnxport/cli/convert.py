@@ -167,7 +167,16 @@ _OWN = frozenset(
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(
-        ("input_names", "output_names", "cut_inputs", "cut_outputs", "inputs_as_nchw", "outputs_as_nchw", "methods"),
+        (
+            "input_names",
+            "output_names",
+            "cut_inputs",
+            "cut_outputs",
+            "inputs_as_nchw",
+            "outputs_as_nchw",
+            "methods",
+            "runtimes",
+        ),
         console.words,
     ),
     "functions": lambda given: "auto" if list(given) == ["auto"] else console.words(given),

@@ -18,6 +18,7 @@ from onnxport.cli.source import SourceModel, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, of_estimators, takes
+from onnxport.validation.witnesses.engine import known_engines
 
 Words = list[str] | None  # what a repeatable option holds
 
@@ -44,6 +45,12 @@ Rtol = Annotated[float | None, typer.Option(help="Relative tolerance, instead of
 Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of the derived budget.")]
 Methods = Annotated[Words, typer.Option(help="Inference methods of an estimator. Repeatable.")]
 Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
+Runtimes = Annotated[
+    Words,
+    typer.Option(
+        help=f"Other engines that run the converted ONNX file too: {', '.join(sorted(known_engines()))}. Repeatable."
+    ),
+]
 
 _KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -137,6 +144,8 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
+    if parameter == "runtimes":  # they run ONNX files
+        return target is None or target.is_hub
     if parameter == "option":  # of estimators, or of weights in few bits
         return takes("options", source, target) or takes("dtype", source, target)
     if parameter == "weights":  # they go into what a factory returns; most files hold their own

@@ -53,6 +53,7 @@ class Order(ProofOptions):
     cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
     cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
     methods: shared.Methods = None
+    runtimes: shared.Runtimes = None
     option: Annotated[
         Words,
         Option(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onnxport import frameworks
 from onnxport.cli import console
-from onnxport.cli.options import Opset, ProofOptions, SourceArgument, refuse, with_options
+from onnxport.cli.options import Opset, ProofOptions, Runtimes, SourceArgument, refuse, with_options
 from onnxport.cli.source import SourceModel
 from onnxport.errors import InvalidInputError
 
@@ -31,6 +31,7 @@ def roundtrip(
         str, typer.Option(help=f"{', '.join(_ENDS[:-1])} or {_ENDS[-1]}.", autocompletion=lambda: _ENDS)
     ],
     opset: Opset = None,
+    runtimes: Runtimes = None,
     *,
     given: ProofOptions,
 ) -> None:
@@ -42,7 +43,7 @@ def roundtrip(
         options = {"target_opset": opset, **given.tolerances, **given.arguments}
         refuse(options, source, frameworks.get(frameworks.HUB))
         with console.failure_page(given.html, model):
-            legs = travel(source, through, options)
+            legs = travel(source, through, options, console.words(runtimes))
         if given.html is not None:
             shown = [(leg, report) for leg, report in legs if report]
             write_pages(given.html, shown, command=console.typed(), files=[model])
@@ -55,8 +56,12 @@ def roundtrip(
     console.settle([report for _, report in legs], allow_unproved=given.allow_unproved)
 
 
-def travel(source: SourceModel, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:
+def travel(
+    source: SourceModel, through: str, options: Mapping[str, Any], runtimes: Sequence[str] | None = None
+) -> list[tuple[str, Report | None]]:
     """The legs of the round trip with their reports; `options` are arguments of `onnxport.convert` on the first one.
+
+    Other engines, `runtimes`, run the model that comes back.
 
     Raises:
         ValidationError: a leg changes the numbers.
@@ -76,7 +81,7 @@ def travel(source: SourceModel, through: str, options: Mapping[str, Any]) -> lis
     hub: OnnxModel = convert(source.model, inputs=source.inputs, **{**options, **(_UNPROVED if untouched else {})})
     foreign = convert(hub, framework.name, **tolerances)
     back: OnnxModel = convert(foreign, inputs=_example(source, hub), target_opset=opset, **tolerances)
-    report = validate(hub, back, **tolerances)
+    report = validate(hub, back, runtimes=runtimes, **tolerances)
     first = [] if source.framework.is_hub else [(f"{source.framework.name} to onnx", hub.report)]
     return [
         *first,

@@ -8,10 +8,9 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import console
-from onnxport.cli.options import Methods, ProofOptions, SourceArgument, Words, refuse, with_options
+from onnxport.cli.options import Methods, ProofOptions, Runtimes, SourceArgument, Words, refuse, with_options
 from onnxport.cli.source import resolve
 from onnxport.errors import InvalidInputError
-from onnxport.validation.witnesses.engine import known_engines
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -27,12 +26,7 @@ def validate(
         ),
     ] = None,
     methods: Methods = None,
-    runtimes: Annotated[
-        Words,
-        typer.Option(
-            help=f"Other engines that run the converted ONNX file too: {', '.join(sorted(known_engines()))}. Repeatable."
-        ),
-    ] = None,
+    runtimes: Runtimes = None,
     *,
     given: ProofOptions,
 ) -> None:

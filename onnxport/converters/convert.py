@@ -30,6 +30,7 @@ from onnxport.validation.values import leaves_of
 
 if TYPE_CHECKING:
     from onnxport.validation.parties import Tolerance
+    from onnxport.validation.witnesses.engine import Engine
 
 # Of ONNX models alone, and of what is rebuilt from them.
 attributed = Lazy("onnxport.converters.from_onnx.blame:attributed")
@@ -79,6 +80,7 @@ def convert(
     functions: str | Sequence[type | str] | None = None,
     strategy: Strategy | None = None,
     states: States | None = None,
+    runtimes: Sequence[str] | None = None,
 ) -> Any:
     """Converts `model` to the framework `to` and, unless `validate` is false, proves the result by running both sides.
 
@@ -131,6 +133,8 @@ def convert(
             branches are frozen as the examples take them, and the report names each.
         states: ``"io"`` makes the buffers that a PyTorch module updates inputs and outputs: ``cache`` is the input ``past.cache``
             and the output ``present.cache``. By default such a module is refused by the buffer's name.
+        runtimes: names of other engines that run the ONNX model too once it is proved, as in `onnxport.validate`: what they
+            give stands in ``report.witnesses``.
 
     Returns:
         An `OnnxModel`, of a Hugging Face folder an `OnnxFolder`, which is one too; else a `torch.nn.Module`, `tf.Module`,
@@ -187,6 +191,7 @@ def convert(
     if isinstance(inputs, os.PathLike) or (isinstance(inputs, str) and not source.takes_table):
         raise InvalidInputError(f"inputs={str(inputs)!r} is a path: read the file first, inputs=(numpy.load(path),)")
     check_tolerances(rtol, atol, validate=validate)
+    engines = _witnesses(runtimes, source, target, proved=validate and dtype is None)
     first, further = _examples(inputs, source, kind)
     # What a framework computes with operators of its own needs no detours around a runtime's defects.
     between: Runtime = "reference" if target.shares_semantics else runtime
@@ -232,9 +237,10 @@ def convert(
                 if source.is_hub:
                     check_edit(edited)
                 wide = hub if lower is None else lower.wide
-                _prove(source, live, wide, wide if lower else result, request, Tolerance(rtol, atol), file_name(model))
+                tolerance, title = Tolerance(rtol, atol), file_name(model)
+                _prove(source, live, wide, wide if lower else result, request, tolerance, title, engines)
                 if lower is not None:
-                    hub.report = prove_lowered(replace(lower, result=hub), live, source, request, Tolerance(rtol, atol))
+                    hub.report = prove_lowered(replace(lower, result=hub), live, source, request, tolerance)
         if inputs_as_nchw or outputs_as_nchw:
             stage("turning inputs and outputs")
             result = with_channels_first(hub, inputs_as_nchw or (), outputs_as_nchw or (), validate=validate)
@@ -353,6 +359,21 @@ def file_name(model: object) -> str:
     return os.path.basename(os.path.normpath(model)) if isinstance(model, (str, os.PathLike)) else ""
 
 
+def _witnesses(
+    runtimes: Sequence[str] | None, source: Framework, target: Framework, *, proved: bool
+) -> tuple[Engine, ...]:
+    if not runtimes:
+        return ()
+    if not target.is_hub or source.prove is not None or not proved:
+        raise InvalidInputError(
+            f"runtimes={list(runtimes)!r}: other engines run beside the proof of one ONNX model in the source's own precision; "
+            "onnxport.validate(source, 'model.onnx', runtimes=[...]) has them run any file"
+        )
+    from onnxport.validation.witnesses.engine import chosen_engines
+
+    return chosen_engines(runtimes)
+
+
 def _prove(
     source: Framework,
     live: object,
@@ -361,6 +382,7 @@ def _prove(
     request: Request,
     tolerance: Tolerance,
     title: str,
+    engines: Sequence[Engine],
 ) -> None:
     if source.prove is not None:
         hub.report = source.prove(live, hub, request, tolerance)
@@ -370,7 +392,7 @@ def _prove(
 
     rtol, atol = tolerance.rtol, tolerance.atol
     binding = Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods)
-    hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol, title=title)
+    hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol, title=title, witnesses=engines)
     for number, example in enumerate(request.examples, start=1):
         further = prove(live, hub, result, replace(binding, inputs=example), rtol=rtol, atol=atol, title=title)
         sets = [replace(item, name=f"inputs[{number}]: {item.name}") for item in further.sets]

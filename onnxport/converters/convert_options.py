@@ -41,3 +41,4 @@ class ConvertOptions(TypedDict, total=False):
     functions: str | Sequence[type | str] | None
     strategy: Strategy | None
     states: States | None
+    runtimes: Sequence[str] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import reprlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -185,7 +186,10 @@ class Session:
         if wanted is None or array.dtype == wanted:
             return array
         if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):
-            return array.astype(wanted)  # Python numbers and widenings, as NumPy itself would
+            try:
+                return array.astype(wanted)  # Python numbers and widenings, as NumPy itself would
+            except (ValueError, TypeError):
+                raise InvalidInputError(f"input {name!r} is {reprlib.repr(item)}, the model takes {wanted}") from None
         raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
 
 

@@ -10,10 +10,13 @@ from onnxport import frameworks
 from onnxport.errors import UnprovedWarning, ValidationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import onnx_ir as ir
 
     from onnxport.validation.report import Report
     from onnxport.validation.runners.base import Binding
+    from onnxport.validation.witnesses.engine import Engine
 
 
 class _Hub(Protocol):
@@ -35,12 +38,13 @@ def prove(
     rtol: float | None = None,
     atol: float | None = None,
     title: str = "",
+    witnesses: Sequence[Engine] = (),
 ) -> Report:
     """The report of a conversion just done; an `UnprovedWarning` names what is neither proved nor refuted.
 
     `live`, the source, an `OnnxModel` where it is ONNX, became `hub`; `result` is that or what was built from it. `binding`
     has the user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget. `title` is what
-    the report calls the source; by default its class.
+    the report calls the source; by default its class. The `witnesses` run an ONNX result too.
 
     Raises:
         ValidationError: the result's numbers differ; it carries the report.
@@ -53,7 +57,8 @@ def prove(
     source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
     left, right, tolerance = Party(live, source, title), Party(result, target), Tolerance(rtol, atol)
-    return settled(compare(left, right, binding, graph=hub.plain, tolerance=tolerance, notes=hub.notes))
+    graph, notes = hub.plain, hub.notes
+    return settled(compare(left, right, binding, graph=graph, tolerance=tolerance, notes=notes, witnesses=witnesses))
 
 
 def settled(report: Report) -> Report:

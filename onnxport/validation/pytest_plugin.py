@@ -221,13 +221,21 @@ class _Trial:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if unproved else "error", onnxport.UnprovedWarning)
-                return onnxport.convert(model, to=to, **arguments)
+                result = onnxport.convert(model, to=to, **arguments)
         except onnxport.UnprovedWarning as error:
             failure = f"{name} to {to}{at}: {error}"
         except onnxport.ValidationError as error:
             report, failure = error.report, f"{name} does not convert to {to}{at}: {error}"
         except onnxport.OnnxportError as error:
             failure = f"{name} does not convert to {to}{at}: {error}"
+        else:
+            odd = [
+                item for item in getattr(getattr(result, "report", None), "witnesses", ()) if item.verdict != "passed"
+            ]
+            if not odd:
+                return result
+            names = ", ".join(f"{item.title}: {item.verdict}" for item in odd)
+            report, failure = result.report, f"{name} to {to}{at}: {names}\n{result.report}"
         # Failed outside of the handlers: pytest would print both errors.
         return self.fail(failure, report, (model, arguments) if to == "onnx" else None)
 

@@ -197,3 +197,25 @@ def test_an_engine_of_an_extra_takes_a_file(name, net):
     (record,) = onnxport.validate(os.fspath(net), net, runtimes=[name]).witnesses
     assert (record.verdict, record.version) == ("passed", engine.version), record.reasons
     assert record.latency > 0
+
+
+def test_a_conversion_and_a_round_trip_ask_witnesses_too(toys, net, run):
+    report = onnxport.convert(str(net), runtimes=["right", "wrong"]).report
+    assert [(item.engine, item.verdict) for item in report.witnesses] == [("right", "passed"), ("wrong", "failed")]
+    assert run("convert", net, "-o", "again.onnx", "--runtimes", "right").code == 0
+    done = run("convert", net, "-o", "again.onnx", "--runtimes", "right,refusing")
+    assert (done.code, "no kernel for ArgMax-13" in done.out) == (4, True)
+    for given in ({"to": "pytorch"}, {"validate": False}, {"dtype": "float16"}):
+        with pytest.raises(
+            InvalidInputError, match=r"runtimes=\['right'\]: other engines run beside the proof of one ONNX"
+        ):
+            onnxport.convert(str(net), **given, runtimes=["right"])
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    done = run("roundtrip", net, "--through", "pytorch", "--runtimes", "wrong")
+    assert (done.code, "witness Wrong" in done.out) == (4, True)
+
+
+def test_a_test_fails_where_a_witness_differs(toys, net, assert_converts):
+    assert assert_converts(str(net), runtimes=["right"]).report.passed
+    with pytest.raises(pytest.fail.Exception, match="Wrong: failed"):
+        assert_converts(str(net), runtimes=["right", "wrong"])
