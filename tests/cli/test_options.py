@@ -119,7 +119,7 @@ def test_a_round_trip_is_one_page_of_all_legs(run, nets, tmp_path):
     done = run("roundtrip", "net.onnx", "--through", "pytorch", "--html", "trip.html")
     assert (done.code, done.err) == (0, "")
     page = (tmp_path / "trip.html").read_text()
-    assert page.count("<h1>") == 3
+    assert page.count("<h1>") == 4  # the verdict on the whole, and each leg
     assert "pytorch to onnx: " in page
 
 
