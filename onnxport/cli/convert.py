@@ -203,12 +203,14 @@ def _target(order: Order, source: Framework | None) -> Framework:
             return frameworks.get(order.to)
         except InvalidInputError as error:
             raise InvalidInputError(f"--to: {error}") from None
-    if order.output is None or (source is not None and source.hub_folder is not None and not order.output.suffix):
+    if order.output is None:
         return frameworks.get(frameworks.HUB)
     suffix = order.output.suffix.lower()
     for framework in (*frameworks.registered(), *frameworks.discover()):
         if suffix in framework.files.writes:
             return framework
+    if source is not None and source.hub_folder is not None:  # folders are called Llama-3.2-1B: a dot ends no name
+        return frameworks.get(frameworks.HUB)
     known = ", ".join(item for framework in frameworks.registered() for item in framework.files.writes)
     named = [(item.files.folder, item.name) for item in frameworks.registered()]
     folders = [f"a {folder.title}'s folder needs --to {name}" for folder, name in named if folder is not None]

@@ -11,7 +11,7 @@ import pytest
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.gelu import RecogniseGeluPass
-from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass
+from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass, RecogniseRmsNormPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.products import RecogniseProductsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
@@ -57,6 +57,12 @@ def norm(op, x, *, axes=(3,), sizes=(6,), scale=True, shift=True, minus=False, o
         return op.Add(op.Mul(x, m), op.Sub(beta, op.Mul(mean, m)))
     rest = op.Mul(op.Neg(of if of is not None else mean), m)
     return op.Add(op.Mul(x, m), op.Add(rest, beta) if shift else rest)
+
+
+def rms_norm(op, x, *, axes=(3,), sizes=(6,), of=None):
+    square = op.Mul(x, x if of is None else of)
+    mean = op.reduce("ReduceMean", square, list(axes), keepdims=True)
+    return op.Mul(vector(op, "scale", *sizes), op.Mul(x, op.Reciprocal(op.Sqrt(op.Add(mean, 1e-3)))))
 
 
 def product(op, x, back=(-1, 4, 5, 3)):
@@ -149,6 +155,19 @@ ROWS = {
         RecogniseLayerNormPass,
         BATCH,
         {"LayerNormalization": 0, "ReduceMean": 3},
+    ),
+    "root mean square": (rms_norm, RecogniseRmsNormPass, FREE, {"Pow": 1, "Div": 1, "Reciprocal": 0, "Mul": 1}),
+    "root mean of another product": (
+        lambda op, x: rms_norm(op, x, of=op.Abs(x)),
+        RecogniseRmsNormPass,
+        BATCH,
+        {"Pow": 0, "Div": 0, "Reciprocal": 1},
+    ),
+    "root mean square of an inner axis": (
+        lambda op, x: rms_norm(op, x, axes=(1,)),
+        RecogniseRmsNormPass,
+        BATCH,
+        {"Pow": 0, "Div": 0, "Reciprocal": 1},
     ),
     "product": (product, RecogniseProductsPass, BATCH, {"Reshape": 0, "MatMul": 1}),
     "product, other sizes": (
@@ -253,3 +272,19 @@ def test_a_norm_of_opset_13_stays():
     assert "LayerNormalization" not in {
         n.op_type for n in model(norm, (RecogniseLayerNormPass,), BATCH, 13).model.graph
     }
+
+
+@pytest.mark.parametrize(
+    ("axes", "sizes", "whole"), [((3,), (6,), 1), ((2, 3), (5, 6), 1), ((2, 3), (6,), 0), ((3,), (1,), 0)]
+)
+def test_a_root_mean_square_is_an_operator_from_opset_23(axes, sizes, whole):
+    op = OpBuilder(23)
+    scale = RNG.uniform(0.5, 1.5, sizes).astype(np.float32)
+    x = op.input("x", FLOAT, BATCH)
+    mean = op.reduce("ReduceMean", op.Mul(x, x), list(axes), keepdims=True)
+    result = op.Mul(op.Mul(x, op.Reciprocal(op.Sqrt(op.Add(mean, 1e-3)))), op.initializer("scale", ir.tensor(scale)))
+    made = OnnxModel(finish(op, [result], [op.names.unique("y")], rewrites=[RecogniseRmsNormPass(op.names)]))
+    assert sum(node.op_type == "RMSNormalization" for node in made.model.graph) == whole
+    wide = GIVEN.astype(np.float64)
+    expected = wide / np.sqrt((wide**2).mean(axes, keepdims=True) + 1e-3) * scale
+    np.testing.assert_allclose(made(GIVEN), expected, rtol=1e-6)

@@ -89,6 +89,13 @@ def test_names_and_dimensions_of_a_decoder(tmp_path: Path) -> None:
     assert made.output_names == ["logits", *(f"present.{i}.{what}" for i in (0, 1) for what in ("key", "value"))]
 
 
+def test_keys_and_values_that_heads_share_are_not_repeated(tmp_path: Path) -> None:
+    (model,) = onnxport.convert(folder(tmp_path, "LlamaForCausalLM"), validate=False).parts.values()
+    wide = [node.name for node in model.model.graph if node.op_type == "Expand" and node.outputs[0].shape.rank() > 4]
+    assert wide == []
+    assert sum(node.op_type == "Div" for node in model.model.graph) == 5  # its norms, in the form that runtimes fuse
+
+
 def test_without_a_cache_wanted_none_comes_out(tmp_path: Path) -> None:
     made = onnxport.convert(folder(tmp_path, "LlamaForCausalLM"), task="text-generation")
     assert made.report.verdict == "passed", made.report
@@ -159,6 +166,8 @@ def test_the_command_writes_a_folder(run: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert {"model.onnx", "config.json"} <= {item.name for item in Path("out").iterdir()}
     assert run("convert", source, "-o", "out/", "--no-validate").code == 0  # a folder of ours is replaced
+    assert run("convert", source, "-o", "vit-0.5B", "--no-validate").code == 0  # what follows a dot is part of the name
+    assert (Path("vit-0.5B") / "model.onnx").exists()
     assert run("convert", source, "--from", "keras").code == 2
     done = run("convert", source, "-o", source)
     assert done.code == 2

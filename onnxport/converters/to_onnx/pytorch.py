@@ -18,6 +18,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.module_state import STATE, written
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
+from onnxport.graph.passes.layer_norm import RecogniseRmsNormPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.graph.passes.rewriting import put_first
@@ -139,7 +140,12 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
-    rewrites = (RecogniseGeluPass(op.names), MergeReshapesPass(op.names), MergePadsPass())
+    rewrites = (
+        RecogniseGeluPass(op.names),
+        RecogniseRmsNormPass(op.names),
+        MergeReshapesPass(op.names),
+        MergePadsPass(),
+    )
     merge = request.functions is None
     model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes, merge=merge)
     state = lowering.boundary.state(model.graph)

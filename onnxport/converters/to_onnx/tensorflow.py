@@ -26,7 +26,7 @@ from onnxport.errors import InvalidModelError, MapEntryError, UnsupportedOperato
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.batch_norm import RecogniseBatchNormPass
 from onnxport.graph.passes.gelu import RecogniseGeluPass
-from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass
+from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass, RecogniseRmsNormPass
 from onnxport.graph.passes.layout import PushTransposesPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.products import RecogniseProductsPass
@@ -101,7 +101,13 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     lowering.refused.extend(lowering.writes.refused())
     lowering.refused.raise_all()
     names = op.names
-    recognise = (RecogniseGeluPass, RecogniseLayerNormPass, RecogniseBatchNormPass, RecogniseProductsPass)
+    recognise = (
+        RecogniseGeluPass,
+        RecogniseLayerNormPass,
+        RecogniseRmsNormPass,
+        RecogniseBatchNormPass,
+        RecogniseProductsPass,
+    )
     rewrites = (
         *(each(names) for each in recognise),
         RemoveUnusedNodesPass(),  # what was recognised reads its operands no more

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import PassResult
 
+from onnxport.graph.names import CONSTANT
 from onnxport.graph.passes.matching import (
     arithmetic_nodes,
     factors_of,
@@ -17,6 +18,7 @@ from onnxport.graph.passes.matching import (
 from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 
 _SINCE = 17  # the opset that LayerNormalization comes with
+_RMS_SINCE = 23  # and RMSNormalization
 
 
 class RecogniseLayerNormPass(NamingPass):
@@ -75,10 +77,84 @@ class RecogniseLayerNormPass(NamingPass):
         attributes = [ir.AttrInt64("axis", axis - x.shape.rank()), ir.AttrFloat32("epsilon", epsilon)]
         inputs = [x, *vectors] if vectors[1] is not None else [x, vectors[0]]
         norm = node_from(node, "LayerNormalization", inputs, attributes, name=name, type=x.type, shape=x.shape)
-        graph.insert_after(node, [norm])
-        replace_value(node.outputs[0], norm.outputs[0])
-        graph.remove(node, safe=True)
+        _put_for(node, norm)
         return True
+
+
+class RecogniseRmsNormPass(NamingPass):
+    """Writes ``x / sqrt(mean(x x) + epsilon)``, which frameworks spell as a product with a reciprocal, with Pow and Div: in that
+    form runtimes take it for one operator, with the scale behind it. From opset 23 on, with a scale, it is RMSNormalization.
+    """
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with those products replaced."""
+        newest = model.graph.opset_imports.get("", 0) >= _RMS_SINCE
+        done = sum(self._rewrite(model.graph, node, newest) for node in arithmetic_nodes(model, "Mul"))
+        return PassResult(model, modified=done > 0)
+
+    def _rewrite(self, main: ir.Graph, node: ir.Node, newest: bool) -> bool:
+        for x, root in factors_of(node):
+            reciprocal = producer(root, "Reciprocal")
+            deviation = producer(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
+            total = producer(deviation.inputs[0], "Add") if deviation is not None else None
+            for mean, number in factors_of(total):
+                epsilon, square = scalar(number), producer(_operand(mean), "Mul")
+                axes = _reduced_axes(mean, None)
+                if (
+                    epsilon is None
+                    or square is None
+                    or list(square.inputs) != [x, x]
+                    or axes is None
+                    or x.dtype is None
+                ):
+                    continue
+                if deviation is None or node.graph is None or square.graph is not node.graph:
+                    continue
+                if not (newest and self._whole(node, x, axes, epsilon)):
+                    self._divided(main, node, x, square, deviation)
+                return True
+        return False
+
+    def _divided(self, main: ir.Graph, node: ir.Node, x: ir.Value, square: ir.Node, deviation: ir.Node) -> None:
+        result = node.outputs[0]
+        quotient = node_from(
+            node,
+            "Div",
+            [x, deviation.outputs[0]],
+            name=self._names.unique(f"{node.name}/Div"),
+            type=result.type,
+            shape=result.shape,
+        )
+        _put_for(node, quotient)
+        if x.dtype is not None:
+            two = add_weight(main, self._names.unique(CONSTANT), np.asarray(2, x.dtype.numpy()))
+            name = self._names.unique(f"{square.name}/Pow")
+            _put_for(square, node_from(square, "Pow", [x, two], name=name, type=x.type, shape=x.shape))
+
+    def _whole(self, node: ir.Node, x: ir.Value, axes: list[int], epsilon: float) -> bool:
+        """RMSNormalization, which computes in float32, where the product is only scaled by a vector."""
+        consumers, result = node.outputs[0].consumers(), node.outputs[0]
+        if len(consumers) != 1 or result.is_graph_output() or x.dtype != ir.DataType.FLOAT or x.shape is None:
+            return False
+        scaled, sizes = consumers[0], [size for size in list(x.shape)[axes[0] :] if isinstance(size, int)]
+        if scaled.op_type != "Mul" or scaled.domain or scaled.graph is None or len(sizes) < len(axes):
+            return False
+        scale = next((_of_shape(b, sizes) for a, b in factors_of(scaled) if a is result), None)
+        if scale is None:
+            return False
+        attributes = [ir.AttrInt64("axis", axes[0] - x.shape.rank()), ir.AttrFloat32("epsilon", epsilon)]
+        name = self._names.unique(f"{scaled.name}/RMSNormalization")
+        norm = node_from(scaled, "RMSNormalization", [x, scale], attributes, name=name, type=x.type, shape=x.shape)
+        _put_for(scaled, norm)
+        return True
+
+
+def _put_for(old: ir.Node, new: ir.Node) -> None:
+    """One node in the place of another."""
+    if old.graph is not None:
+        old.graph.insert_after(old, [new])
+        replace_value(old.outputs[0], new.outputs[0])
+        old.graph.remove(old, safe=True)
 
 
 def _shift(rest: ir.Value, m: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:

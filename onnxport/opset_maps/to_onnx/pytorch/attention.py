@@ -20,6 +20,12 @@ _on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _PADDING = np.array([True, True, False, True, False])
 
 
+def _repeated(x: torch.Tensor) -> torch.Tensor:
+    """Each head twice, as decoders repeat those that several heads of the query share."""
+    batch, heads, length, width = x.shape
+    return x[:, :, None].expand(batch, heads, 2, length, width).reshape(batch, heads * 2, length, width)
+
+
 @aten.lower(
     "aten::scaled_dot_product_attention",
     cases=[
@@ -58,6 +64,15 @@ _PADDING = np.array([True, True, False, True, False])
             f32(2, 3, 5, 8),
             dynamic=True,
         ),
+        case(
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, _repeated(k), _repeated(v), m),
+            f32(2, 6, 4, 8),
+            f32(2, 3, 5, 8),
+            f32(2, 3, 5, 8),
+            boolean(2, 1, 4, 5),
+            name="repeated-heads",
+            dynamic=True,
+        ),
     ],
 )
 def scaled_dot_product_attention(
@@ -79,8 +94,11 @@ def scaled_dot_product_attention(
     fused = (
         op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4)
     )
-    if enable_gqa and not fused:
-        key, value = _repeated_heads(op, key, query), _repeated_heads(op, value, query)
+    few_keys, few_values = _unrepeated(key), _unrepeated(value)
+    if few_keys is not None and few_values is not None and _heads(few_keys) == _heads(few_values):
+        key, value = few_keys, few_values
+    elif enable_gqa:  # of a known number each, or refused
+        _heads(key), _heads(query)
     attend = _fused if fused else _written_out
     result = attend(op, query, key, value, attn_mask, is_causal, scale)
     return result if attn_mask is None else _without_blind(op, result, attn_mask)
@@ -128,15 +146,21 @@ def _fused(
 def _written_out(
     op: OpBuilder, query: ir.Value, key: ir.Value, value: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
 ) -> ir.Value:
-    return op.MatMul(op.Softmax(_scores(op, query, key, mask, is_causal, scale), axis=-1), value)
+    shares = op.Softmax(_scores(op, query, key, mask, is_causal, scale), axis=-1)
+    if not _is_grouped(query, key):
+        return op.MatMul(shares, value)
+    return _as_heads(op, op.MatMul(_as_heads(op, shares, _heads(key)), value), _heads(query))
 
 
 def _scores(
     op: OpBuilder, query: ir.Value, key: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
 ) -> ir.Value:
     axes = list(range(rank(key)))
-    turned = op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]])
-    scores = op.Mul(op.MatMul(query, turned), float(scale))
+    turned, grouped = op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]]), _is_grouped(query, key)
+    rows = _as_heads(op, query, _heads(key)) if grouped else query
+    scores = op.Mul(op.MatMul(rows, turned), float(scale))
+    if grouped:
+        scores = _as_heads(op, scores, _heads(query))
     if is_causal:
         scores = op.Add(scores, _causal(op, query, key))
     return scores if mask is None else op.Add(scores, _bias(op, mask, query.dtype))
@@ -149,17 +173,46 @@ def _scale(query: ir.Value) -> float:
     return 1 / math.sqrt(width)
 
 
-def _repeated_heads(op: OpBuilder, x: ir.Value, query: ir.Value) -> ir.Value:
-    """`x` with each head as often as heads of the query share it."""
-    sizes = [item.shape[axis] if item.shape is not None else None for item, axis in ((x, -3), (query, -3), (x, -1))]
-    if not all(isinstance(size, int) for size in sizes):
+def _is_grouped(query: ir.Value, key: ir.Value) -> bool:
+    """Whether heads of the query share those of the key: their rows then stand below each other in one product."""
+    many, few = (item.shape[-3] if item.shape is not None and rank(item) > 2 else None for item in (query, key))
+    return isinstance(many, int) and isinstance(few, int) and many > few > 1 and many % few == 0
+
+
+def _heads(x: ir.Value) -> int:
+    size = x.shape[-3] if x.shape is not None else None
+    if not isinstance(size, int):
         raise UnsupportedOperator("grouped attention with a dynamic number of heads")
-    heads, wanted, width = (int(size) for size in sizes if isinstance(size, int))
-    if heads == wanted:
-        return x
-    count = rank(x)
-    spread = op.Expand(op.Unsqueeze(x, op.axes(count - 2)), [*[1] * (count - 2), wanted // heads, 1, 1])
-    return op.Reshape(spread, [*[0] * (count - 3), wanted, -1, width])
+    return size
+
+
+def _as_heads(op: OpBuilder, x: ir.Value, count: int) -> ir.Value:
+    """The rows of `x` shared out among so many heads, which copies nothing."""
+    return op.Reshape(x, [*[0] * (rank(x) - 3), count, -1, 0])
+
+
+def _unrepeated(x: ir.Value) -> ir.Value | None:
+    """What a key or value of four axes repeats along its heads, which a step of a decoder would copy whole; else None."""
+    spread = _input_of(x, "Reshape")
+    single = _input_of(spread, "Expand")
+    source = _input_of(single, "Unsqueeze")
+    shapes = [item.shape if item is not None else None for item in (x, spread, single, source)]
+    if any(shape is None for shape in shapes):
+        return None
+    after, wide, one, before = ([*shape] if shape is not None else [] for shape in shapes)
+    if len(before) != 4 or len(wide) != 5 or not isinstance(before[1], int) or not isinstance(wide[2], int):
+        return None
+    batch, heads, length, width = before
+    if None in (batch, length) or one != [batch, heads, 1, length, width]:
+        return None
+    if wide != [batch, heads, wide[2], length, width] or after != [batch, heads * wide[2], length, width]:
+        return None
+    return source
+
+
+def _input_of(x: ir.Value | None, op_type: str) -> ir.Value | None:
+    node = x.producer() if x is not None else None
+    return node.inputs[0] if node is not None and node.op_type == op_type and node.domain == "" else None
 
 
 def _bias(op: OpBuilder, mask: ir.Value, dtype: ir.DataType | None) -> ir.Value:

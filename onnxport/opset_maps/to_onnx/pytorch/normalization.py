@@ -134,7 +134,8 @@ def rms_norm(
             weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
         return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
     wide = op.cast(x, ir.DataType.DOUBLE if x.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT)
-    mean = op.reduce("ReduceMean", op.Mul(wide, wide), list(range(-count, 0)), keepdims=True)
+    # in this form, with Pow and Div, runtimes take it for one operator
+    mean = op.reduce("ReduceMean", op.Pow(wide, 2.0), list(range(-count, 0)), keepdims=True)
     result = op.cast_like(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x)
     return result if weight is None else op.Mul(result, weight)
 
