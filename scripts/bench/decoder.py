@@ -33,7 +33,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Qwen2-like, 0.1B, 2 heads of keys": ("Qwen2ForCausalLM", {**_TEXT, **_BASE, "num_key_value_heads": 2}),
 }
 PROMPTS = (16, 128, 512)
-TURNS, BLOCKS = 4, 7  # sessions are opened anew so many times, of which each side is first in half
+TURNS, BLOCKS = 2, 6  # sessions are opened anew so many times, each side first in half of them
 _TASK = "text-generation-with-past"
 _OPTIMUM = f"""
 import sys
@@ -95,7 +95,7 @@ def measured(paths: tuple[Path, Path]) -> dict[str, Any]:
     for turn in range(TURNS):
         opened = {side: session(str(paths[side]), 1) for side in (turn % 2, 1 - turn % 2)}
         for prompt in PROMPTS:
-            for what, new, past, blocks in (("step", 1, prompt, BLOCKS), ("prompt", prompt, 0, 3)):
+            for what, new, past, blocks in (("step", 1, prompt, BLOCKS), ("prompt", prompt, 0, 2)):
                 calls = [call_of(opened[side], new, past) for side in (0, 1)]
                 rounds.setdefault(f"{what} {prompt}", []).append(ratios(calls, time.thread_time, blocks))
         del opened, calls  # weights of both are in memory else twice
