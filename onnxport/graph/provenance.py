@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sysconfig
+import traceback
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +27,20 @@ def relative_path(file: str) -> str:
     if path.is_relative_to(os.getcwd()):
         return path.relative_to(os.getcwd()).as_posix()
     return path.name
+
+
+_NOT_USERS = (str(Path(__file__).parents[1]), sysconfig.get_paths()["stdlib"], "<")
+_GENERATED = ("site-packages", "dist-packages", "__autograph_generated_file")
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line of an error's traceback in the user's own code, with its text; empty where there is none."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_NOT_USERS) and not any(part in frame.filename for part in _GENERATED)
+    ]
+    return f"{relative_path(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 
 @dataclass(frozen=True)

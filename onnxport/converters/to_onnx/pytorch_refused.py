@@ -51,7 +51,10 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
     types = sorted({_name(weight.dtype) for weight in own.parameters()})
     weights = f"; its weights are {' and '.join(types)}" if types else ""
     taken = {_name(item.dtype) for item in call.tensors.values() if item.is_floating_point()}
-    runs = "pass inputs that the model runs on"
+    # Of the module's own state or of its surroundings: other inputs would not help.
+    own_fault = isinstance(error, (AttributeError, NameError, ImportError, OSError, RecursionError, AssertionError))
+    elsewhere = own_fault or "CUDA" in str(error)
+    runs = "see that model(*inputs) runs on the CPU first" if elsewhere else "pass inputs that the model runs on"
     if len(types) == 1 and taken and taken.isdisjoint(types):
         runs = f"pass {types[0]} inputs, x.to(torch.{types[0]}), or convert model.{_METHODS.get(min(taken), 'float')}()"
     way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"

@@ -111,6 +111,8 @@ def fault_of_lightgbm(text: str) -> str | None:
     """
     if _CONTROL.search(text):
         return "it holds a control character"
+    if not text.startswith("tree"):
+        return "of text files the models of LightGBM are read, which begin with the word tree"
     body, mark, tail = text.replace("\r\n", "\n").partition("\nend of trees")
     if not mark or _TAIL.fullmatch(tail) is None:
         return "what follows its trees is of no known form"  # LightGBM reads beyond the end where that is missing

@@ -13,6 +13,7 @@ import numpy as np
 from onnxport.errors import InvalidInputError, OnnxportError, first_line, reason_of
 from onnxport.graph import decisions
 from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
+from onnxport.graph.provenance import user_line
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind
@@ -259,7 +260,9 @@ def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str])
         except Exception as error:  # the source is the user's: any error at all
             described = f"{type(error).__name__}: {reason_of(error)}"
             if not item.optional:
-                raise InvalidInputError(f"the source model can't run on the inputs: {described}") from error
+                line = user_line(error)
+                place = f" (at {line})" if line else ""
+                raise InvalidInputError(f"the source model can't run on the inputs: {described}{place}") from error
             reason = reason or f"{item.name}: left out, the source can't run on it: {described}"
             continue
         ran = True
