@@ -121,6 +121,7 @@ def _array(item: Any) -> Any:
     import numpy as np
 
     array = item.numpy() if hasattr(item, "numpy") and not np.ndim(item) else np.asarray(item)
+    array = np.asarray(array, object) if isinstance(array, bytes) else array  # a single string
     return array.view(array.dtype[0]) if getattr(array.dtype, "names", None) else array
 
 
