@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.loops import running, slice_like
 
 _FLOAT = ir.DataType.FLOAT
+Addition = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
 
 
 def cumprod(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
@@ -24,8 +26,8 @@ def cumprod(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
     return running(op, x, axis, [one], lambda b, states, part: [b.Mul(states[0], part)], outputs=1)[0]
 
 
-def logcumsumexp(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
-    """A Scan of logaddexp."""
+def logcumsumexp(op: OpBuilder, x: ir.Value, axis: int, add: Addition = logaddexp) -> ir.Value:
+    """A Scan of `add`, the logarithm of a sum from the logarithms of its terms."""
     axis = axis % rank(x)
     start = slice_like(op, x, axis, -math.inf, x.dtype or _FLOAT)
-    return running(op, x, axis, [start], lambda b, states, part: [logaddexp(b, states[0], part)], outputs=1)[0]
+    return running(op, x, axis, [start], lambda b, states, part: [add(b, states[0], part)], outputs=1)[0]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.schema import allowed_dtypes
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
-from onnxport.opset_maps.lowerings import cumulative, reductions
+from onnxport.opset_maps.lowerings import arithmetic, cumulative, reductions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, vector
 
@@ -207,10 +207,28 @@ def cumprod(op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = Fal
         case(lambda x: tf.math.cumulative_logsumexp(x, axis=1), f32(2, 5), dynamic=True),
         case(lambda x: tf.math.cumulative_logsumexp(x, axis=0, reverse=True), f64(4, 3, low=90, high=100)),
         case(lambda x: tf.math.cumulative_logsumexp(x, axis=0, exclusive=True), f32(4, 3)),
+        case(
+            lambda x: tf.math.cumulative_logsumexp(x, axis=1),
+            np.array([[1, np.nan, 2, 3], [np.nan, 1, 2, np.inf], [-np.inf, -np.inf, 3, np.nan]], np.float32),
+        ),
+        case(
+            lambda x: tf.math.cumulative_logsumexp(x, axis=1, exclusive=True, reverse=True),
+            np.array([[1, np.nan, 2, 3], [np.nan, np.inf, 1, np.nan]], np.float64),
+        ),
     ],
 )
 def cumulative_logsumexp(
     op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = False, reverse: bool = False
 ) -> ir.Value:
-    """A Scan of logaddexp."""
-    return _walked(op, x, axis, cumulative.logcumsumexp, -np.inf, exclusive=exclusive, reverse=reverse)
+    """A Scan of logaddexp, in which a NaN counts as what was added before it.
+
+    The greater and the smaller of two numbers are the first where the second is NaN (LogSumExp of scan_ops.h, Eigen's min and max).
+    """
+
+    def add(b: OpBuilder, total: ir.Value, term: ir.Value) -> ir.Value:
+        return arithmetic.logaddexp(b, total, b.Where(b.IsNaN(term), total, term))
+
+    def walk(b: OpBuilder, terms: ir.Value, at: int) -> ir.Value:
+        return cumulative.logcumsumexp(b, terms, at, add)
+
+    return _walked(op, x, axis, walk, -np.inf, exclusive=exclusive, reverse=reverse)
