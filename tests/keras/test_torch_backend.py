@@ -26,7 +26,7 @@ ROWS = {
     "a functional model knows its inputs and the names of its results": """
         a, b = keras.Input((5, 4), name="a"), keras.Input((4,), name="b")
         pooled = layers.GlobalAveragePooling1D()(layers.MultiHeadAttention(2, 3)(a, a))
-        model = keras.Model({"a": a, "b": b}, layers.Dense(2, name="head")(layers.Add()([pooled, b])))
+        model = keras.Model({"b": b, "a": a}, layers.Dense(2, name="head")(layers.Add()([pooled, b])))
         assert told(model) == [("a", ["batch", "5", "4"]), ("b", ["batch", "4"]), ("head", ["batch", "2"])]
         given = {"b": np.zeros((3, 4), np.float32) + 1, "a": np.random.default_rng(1).normal(size=(3, 5, 4)).astype("float32")}
         assert told(model, inputs=given)[0][0] == "a"
