@@ -10,6 +10,7 @@ D, F, B16 = np.float64, np.float32, ml_dtypes.bfloat16
 IMAGE = RNG.normal(size=(2, 4, 7, 6))
 KERNEL = RNG.normal(size=(2, 4, 3, 3))
 SHIFTED = [np.asarray([65535, 40001, 1, 32768], np.uint16), np.asarray([1, 15, 9, 0], np.uint16)]
+BOXES = np.stack([np.asarray([0, i, 1, i + 0.5], F) for i in range(8)])[None]
 REALS = np.asarray([-745.0, -40.0, -1.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 40.0, 745.0])
 
 
@@ -78,6 +79,13 @@ ROWS = [
         (f"BitShift-{way}", lambda op, x, n, way=way: op.BitShift(x, n, direction=way), SHIFTED, OPSETS, 0)
         for way in ("LEFT", "RIGHT")
     ],
+    (
+        "Sigmoid-scores",
+        lambda op, x: op.NonMaxSuppression(BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), op.const([9])),
+        [np.asarray([17.1, 18.3, -17.5, 19.4, -24.6, -16.2, 16.7, -30.2], F)],
+        OPSETS,
+        0,
+    ),
     ("Hardmax", lambda op, x: op.Hardmax(x, axis=1), [np.round(IMAGE)], OPSETS, 0),
     ("Tan", lambda op, x: op.Tan(x), [np.linspace(-1.5, 1.5, 9)], OPSETS, 16),
     ("Cos", lambda op, x: op.Cos(x), [np.linspace(-9, 9, 9)], OPSETS, 4),

@@ -285,6 +285,27 @@ def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:
     return op.Squeeze(op.MatMul(op.cast(bits, _T.FLOAT), worth), op.axes(-1))
 
 
+def sigmoid_by_exp(op: OpBuilder, node: ir.Node) -> Written:
+    """1 / (1 + exp(-x)), whose order is that of x."""
+    return op.Reciprocal(op.Add(op.Exp(op.Neg(operand(node, 0))), 1.0))
+
+
+_MOVES = frozenset("Concat Flatten Gather Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split())
+
+
+def _scores_boxes(node: ir.Node) -> bool:
+    """Whether the results, moved or chosen among, are the scores of a NonMaxSuppression."""
+    seen, waiting = {node.outputs[0]}, [node.outputs[0]]
+    while waiting:
+        for user, index in waiting.pop().uses():
+            if user.op_type == "NonMaxSuppression" and index == 1:
+                return True
+            moved = [item for item in user.outputs if item not in seen] if user.op_type in _MOVES else []
+            seen.update(moved)
+            waiting += moved
+    return False
+
+
 def bernoulli(op: OpBuilder, node: ir.Node) -> Written:
     """Whether a number drawn from 0 to 1 lies below the probability."""
     p = operand(node, 0)
@@ -299,6 +320,14 @@ _resize = partial(Defect, ("Resize",))
 
 OTHERS = (
     cast_row("Sign", [_T.FLOAT16], _T.FLOAT, "onnxruntime gives 0 for NaN"),
+    Defect(
+        ("Sigmoid",),
+        sigmoid_by_exp,
+        "1 / (1 + Exp(-x))",
+        "onnxruntime's is no more ordered as x from 16 on, and 0 from -16 down: boxes are kept in another order",
+        frozenset({_T.FLOAT}),
+        applies=_scores_boxes,
+    ),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
     Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
     Defect(
