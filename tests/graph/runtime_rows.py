@@ -81,7 +81,9 @@ ROWS = [
     ],
     (
         "Sigmoid-scores",
-        lambda op, x: op.NonMaxSuppression(BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), op.const([9])),
+        lambda op, x: op.NonMaxSuppression(
+            BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), [9], op.const(F(0.5)), op.const(F(0))
+        ),
         [np.asarray([17.1, 18.3, -17.5, 19.4, -24.6, -16.2, 16.7, -30.2], F)],
         OPSETS,
         0,

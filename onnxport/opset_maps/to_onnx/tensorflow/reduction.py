@@ -222,7 +222,7 @@ def cumulative_logsumexp(
 ) -> ir.Value:
     """A Scan of logaddexp, in which a NaN counts as what was added before it.
 
-    The greater and the smaller of two numbers are the first where the second is NaN (LogSumExp of scan_ops.h, Eigen's min and max).
+    Where the second of two numbers is NaN, Eigen's min and max are both the first (LogSumExp of TensorFlow's scan_ops.h).
     """
 
     def add(b: OpBuilder, total: ir.Value, term: ir.Value) -> ir.Value:
