@@ -11,6 +11,7 @@ IMAGE = RNG.normal(size=(2, 4, 7, 6))
 KERNEL = RNG.normal(size=(2, 4, 3, 3))
 SHIFTED = [np.asarray([65535, 40001, 1, 32768], np.uint16), np.asarray([1, 15, 9, 0], np.uint16)]
 BOXES = np.stack([np.asarray([0, i, 1, i + 0.5], F) for i in range(8)])[None]
+HALF = np.asarray([0.5], F)
 REALS = np.asarray([-745.0, -40.0, -1.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 40.0, 745.0])
 
 
@@ -81,9 +82,7 @@ ROWS = [
     ],
     (
         "Sigmoid-scores",
-        lambda op, x: op.NonMaxSuppression(
-            BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), [9], op.const(F(0.5)), op.const(F(0))
-        ),
+        lambda op, x: op.NonMaxSuppression(BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), [9], HALF, HALF * 0),
         [np.asarray([17.1, 18.3, -17.5, 19.4, -24.6, -16.2, 16.7, -30.2], F)],
         OPSETS,
         0,
