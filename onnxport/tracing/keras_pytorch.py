@@ -82,8 +82,9 @@ def _functional(model: Any, structure: object) -> Module:
 
     def flatten(inputs: Any) -> Any:
         if isinstance(inputs, Mapping):
-            by_key = isinstance(structure, Mapping) and set(inputs) == set(structure)
-            keys = keras.tree.flatten({key: key for key in structure}) if by_key else names  # Keras sorts the keys
+            keys = names
+            if isinstance(structure, Mapping) and set(inputs) == set(structure):
+                keys = keras.tree.flatten({key: key for key in structure})  # in the order of the alphabet, as `names`
             return tuple(inputs[key] for key in keys)
         flat = keras.tree.flatten(list(inputs))
         return tuple(flat) if len(flat) == len(names) else inputs
