@@ -4,6 +4,9 @@
     nice python -m scripts.conformance.zoo --results build/zoo_timm.jsonl --timm
     python -m scripts.conformance.zoo --results build/zoo.jsonl --more build/zoo_timm.jsonl --report docs/conformance/zoo.md
 
+With ``--start docs/conformance/zoo.md`` the rows of that page stand for what the results file lacks: a run leaves out those that
+agree, and the page that ``--report`` writes keeps the others where they have not run again.
+
 The architectures are those of transformers' own mappings. A configuration class is made tiny by its own fields
 (`zoo_configs`), inputs come from the parameters of ``forward`` (`zoo_inputs`), weights are random, and no model is patched.
 ``onnxport.convert`` makes the batch dynamic and proves the file in onnxruntime, on the given batch and on others. Models that
@@ -13,32 +16,18 @@ generate also convert with their cache as inputs and outputs, and decode greedil
 
 from __future__ import annotations
 
-import collections
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.page import version
-from scripts.conformance import workers
+from scripts.conformance import workers, zoo_page
 from scripts.conformance.workers import first_line
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SECONDS = 400
-VERDICTS = (
-    "agrees",
-    "frozen",
-    "fixed batch",
-    "wrong",
-    "defect",
-    "refused",
-    "untraceable",
-    "unproved",
-    "timeout",
-    "not in eager",
-)
 Finding = tuple[str, str, str]  # what was converted, its verdict and the reason
 
 
@@ -92,17 +81,28 @@ def findings(name: str) -> Iterator[Finding]:
     """What a conversion of an architecture gives, and where it generates its cache in and out."""
     from scripts.conformance import zoo_decoding, zoo_models
 
+    architecture = zoo_models.architectures()[name]
     try:
-        ready = zoo_models.ready(zoo_models.architectures()[name])
+        ready = zoo_models.ready(architecture)
     except zoo_models.DoesNotRun as error:
         yield name, "not in eager", first_line(error)
         return
-    verdict, reason, _ = check(ready.model, ready.inputs)
-    if verdict == "untraceable":
-        verdict, reason = _frozen(ready, reason)
+    verdict, reason = _verdict(ready)
     yield ready.label, verdict, reason
     if verdict == "agrees":
         yield from zoo_decoding.findings(ready.model, ready.inputs)
+    try:
+        second = zoo_models.sequence_to_sequence(architecture, ready)
+    except zoo_models.DoesNotRun:
+        return
+    if second is not None:
+        yield second.label, *_verdict(second)
+
+
+def _verdict(ready: Any) -> tuple[str, str]:
+    """Verdict and reason on a model that runs, with branches on values frozen where it can't be traced otherwise."""
+    verdict, reason, _ = check(ready.model, ready.inputs)
+    return _frozen(ready, reason) if verdict == "untraceable" else (verdict, reason)
 
 
 def _frozen(ready: Any, reason: str) -> tuple[str, str]:
@@ -138,85 +138,26 @@ def work(todo: Sequence[str], timm: bool) -> None:
     workers.work(todo, timm_findings if timm else findings)
 
 
-def verdict_of(found: Sequence[Sequence[str]]) -> str:
-    """An architecture's verdict: that of its conversion."""
-    return found[0][1] if found else "not in eager"
-
-
-def report(results: dict[str, list[Any]], more: dict[str, list[Any]], path: Path) -> None:
-    """The tables as Markdown."""
-    lines = [
-        "# Models of transformers and timm",
-        "",
-        "Written by `scripts/conformance/zoo.py`: tiny models of random weights, none patched, none known by name. An",
-        "architecture is a folder of transformers' models, by the class that its mappings name for the most complete task.",
-        "",
-        "- *agrees*: converts with a dynamic batch, and onnxruntime gives the model's numbers at two batch sizes and more",
-        "  under the budgets of `onnxport.validation`; *fixed batch*: only for the batch of the example.",
-        "- *frozen*: the model decides in Python on the value of a tensor, which torch.export refuses; it agrees so with",
-        '  `strategy="trace"`, by which the user lets such branches be frozen as the example takes them.',
-        "- A row is as its architecture was last run: what is mended since shows at its next run.",
-        "- *not in eager*: no tiny configuration and inputs of the generic recipe run in PyTorch itself; not counted.",
-        "",
-    ]
-    for title, table in (("transformers", results), ("timm", more)):
-        lines += _table(title, table, _count(title)) if table else []
-    path.write_text("\n".join(lines) + "\n")
-
-
-def _count(title: str) -> int:
-    """How many there are."""
-    from scripts.conformance import zoo_models, zoo_timm
-
-    return len(zoo_models.architectures() if title == "transformers" else zoo_timm.families())
-
-
-def _table(title: str, results: dict[str, list[Any]], count: int) -> list[str]:
-    verdicts = collections.Counter(verdict_of(found) for found in results.values())
-    running = sum(verdicts.values()) - verdicts["not in eager"]
-    share = 100 * verdicts["agrees"] / max(running, 1)
-    decoded = [item for found in results.values() for item in found[1:]]
-    lines = [
-        f"## {title} {version(title)}",
-        "",
-        f"{len(results)} of {count} were tried; {verdicts['agrees']} of the {running} of them that run agree ({share:.1f} %).",
-    ]
-    if decoded:
-        good = sum(item[1] == "agrees" for item in decoded)
-        lines += [
-            f"With the cache as inputs and outputs, greedy decoding at batch 1 and 3: {good} of {len(decoded)} agree."
-        ]
-    kinds = [kind for kind in VERDICTS if verdicts[kind]]
-    lines += ["", "| " + " | ".join(kinds) + " |", "|-" * len(kinds) + "|"]
-    lines += ["| " + " | ".join(str(verdicts[kind]) for kind in kinds) + " |", ""]
-    lines += ["| architecture | converted | verdict | cause |", "|-|-|-|-|"]
-    for name, found in sorted(results.items()):
-        for label, verdict, reason in found:
-            cause = reason.replace("|", "\\|").replace("\n", " ")[:200]
-            lines.append(f"| `{name}` | {label if label != name else ''} | {verdict} | {cause} |")
-    return [*lines, ""]
-
-
 def main() -> None:
     """Runs a shard, or writes the report."""
     parser = workers.parser(__doc__, "build/zoo.jsonl")
+    parser.add_argument("--start", type=Path, help="a page whose rows stand for what has no result here")
     parser.add_argument("--timm", action="store_true", help="timm's families instead of transformers' architectures")
     parser.add_argument("--more", type=Path, default=Path("build/zoo_timm.jsonl"), help="timm's results for the report")
     options = parser.parse_args()
     if options.work is not None:
         work(options.work, options.timm)
     elif options.report:
-        report(workers.known(options.results), workers.known(options.more), options.report)
-    elif options.timm:
-        from scripts.conformance import zoo_timm
-
-        todo = workers.remaining(options, zoo_timm.families())
-        workers.supervise("scripts.conformance.zoo", todo, options.results, SECONDS, "--timm")
+        earlier = zoo_page.rows(options.start) if options.start else {}
+        tables = {"transformers": workers.known(options.results), "timm": workers.known(options.more)}
+        options.report.write_text(zoo_page.page(tables, earlier))
     else:
-        from scripts.conformance import zoo_models
-
-        todo = workers.remaining(options, list(zoo_models.architectures()))
-        workers.supervise("scripts.conformance.zoo", todo, options.results, SECONDS)
+        title = "timm" if options.timm else "transformers"
+        earlier = zoo_page.rows(options.start)[title] if options.start else {}
+        agree = {name for name, found in earlier.items() if zoo_page.verdict_of(found) == "agrees"}
+        names = [name for name in zoo_page.names(title) if name not in agree or name in options.match.split(",")]
+        more = ["--timm"] if options.timm else []
+        workers.supervise("scripts.conformance.zoo", workers.remaining(options, names), options.results, SECONDS, *more)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ _NOT_WIDTH = re.compile(
 )
 _EXPERTS = re.compile(r"experts?(_num)?$")
 # Of experts; a sparse attention's index_topk stays: of few keys, scores behind a ReLU are equal, and any of them may be taken.
-_TOP = re.compile(r"per_tok$|^top_?k$|moe_top_?k$|num_selected|(?<!index)_topk$")
+_TOP = re.compile(r"per_tok$|^top_?k$|^moe_k$|moe_top_?k$|num_selected|(?<!index)_topk$")
 _PERIOD = re.compile(r"(pattern|interval|period|frequency|sparse_step|layer_freq|every_n\w*|interleave_\w*step)$")
 _OFFSET = re.compile(r"offset$|dense_replace$|num_dense\w*|num_hash_layers")
 _PLACES = re.compile(
@@ -61,6 +61,7 @@ class Recipe:
     widths: int
     sizes: int
     shallow: bool = True
+    filled: bool = False  # also with numbers for tokens and widths that the class leaves out
 
 
 SMALLER = Recipe(8, 64, 8)  # for what is large by the first of the others
@@ -71,6 +72,8 @@ RECIPES = (
     Recipe(8, 8, 1),
     Recipe(1, 1, 1),
     Recipe(1, 4, 1, shallow=False),
+    Recipe(4, 16, 4, filled=True),
+    Recipe(4, 4, 1, filled=True),
 )
 
 
@@ -98,6 +101,8 @@ class Shrinker:
                 values[item.name] = [self.tiny(one) for one in value]
             elif declared is None and isinstance(value, dict) and "mrope_section" in value:
                 values[item.name] = self._dictionary(value)
+            elif declared is None and isinstance(value, str):  # set by the configuration around this one
+                values[item.name] = value
             elif declared is None and not (item.name.startswith("_out") and value):
                 values |= {item.name: few} if value is None and (few := self._missing(item.name, held)) else {}
             elif item.name.startswith("_out"):
@@ -106,7 +111,7 @@ class Shrinker:
                     values[item.name.lstrip("_")] = places
             else:
                 small = self._value(item.name, value, count, kept, default)
-                if small is not value:
+                if small is not value or small != declared:
                     values[item.name] = small
         return kind(**values)
 
@@ -121,6 +126,10 @@ class Shrinker:
             return 1
         if re.search(r"^(n_routed|num|num_local)_experts$", name):
             return FEW
+        if self.recipe.filled and name in ("pad_token_id", "mask_token_id"):
+            return 1 if name == "pad_token_id" else 2
+        if self.recipe.filled and name == "moe_intermediate_size":
+            return 32
         return {"vocab_size": VOCABULARY, "prediction_length": 4}.get(name)
 
     def _layers(self, default: Any) -> tuple[int | None, int]:
@@ -162,6 +171,8 @@ class Shrinker:
             if all(isinstance(x, int) and not isinstance(x, bool) for x in value):
                 return type(value)(self._number(name, x, kept, default) for x in value)
             return value
+        if count is not None and name == "attention_types":
+            return [[kinds, max(kept // len(kinds), 1)] for kinds, _ in value]
         if name.endswith("mrope_section"):
             return type(value)(max(x // self.recipe.sizes, 1) for x in value)
         return type(value)(self._value(name, x, None, kept, default) for x in value)
@@ -202,7 +213,7 @@ class Shrinker:
         if _GROUPS.search(name):
             return max(value // self.recipe.widths, 1)
         if _WIDTH.search(name) and not _NOT_WIDTH.search(name) and value >= 32:
-            return value // self.recipe.widths
+            return _divided(value, self.recipe.widths)
         return value
 
     def _token(self, value: int) -> int:
@@ -222,6 +233,11 @@ class Shrinker:
         if not sections:
             return value
         return {**value, "mrope_section": [max(x // self.recipe.sizes, 1) for x in sections]}
+
+
+def _divided(width: int, by: int) -> int:
+    """A smaller width; one that does not divide evenly becomes a multiple of 8, which grouped products ask for."""
+    return width // by if width % by == 0 or width < 8 * by else width // by // 8 * 8
 
 
 def _values(config: Any) -> dict[str, Any]:

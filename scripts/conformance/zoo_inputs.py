@@ -110,6 +110,7 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         for high_, wide in dict.fromkeys([(height, width), (64, 64), (224, 224)]):
             yield numbers(ROWS, channels, high_, wide)
             yield numbers(ROWS, frame, channels, high_, wide)
+        yield numbers(ROWS, 2, channels, 64, 64)  # pairs of images
     elif name in ("input_features", "audio_features", "input_audio_embeds"):
         yield numbers(ROWS, mels, frames)
         yield numbers(ROWS, frames, mels)

@@ -23,6 +23,7 @@ class Architecture:
     name: str
     kind: str  # the configuration class
     classes: tuple[str, ...]
+    sequences: tuple[str, ...] = ()  # those that have an encoder and generate
 
 
 def architectures() -> dict[str, Architecture]:
@@ -40,7 +41,8 @@ def architectures() -> dict[str, Architecture]:
         classes = [item for name in order for item in _classes(mappings[name].get(kind))]
         if classes:
             folder = configuration_auto.model_type_to_module_name(kind)
-            made = Architecture(folder, configuration, tuple(dict.fromkeys(classes)))
+            sequences = [item for name in order if "SEQ_TO_SEQ" in name for item in _classes(mappings[name].get(kind))]
+            made = Architecture(folder, configuration, tuple(dict.fromkeys(classes)), tuple(dict.fromkeys(sequences)))
             folders.setdefault(folder, []).append(made)
     return {name: _foremost(name, items) for name, items in sorted(folders.items())}
 
@@ -82,8 +84,23 @@ def ready(architecture: Architecture) -> Ready:
     Raises:
         DoesNotRun: none does.
     """
+    return _first_that_runs(architecture, _worth(architecture.classes))
+
+
+def sequence_to_sequence(architecture: Architecture, ready: Ready) -> Ready | None:
+    """The architecture's class with an encoder, where it has one and `ready` is another.
+
+    Raises:
+        DoesNotRun: it does not run in eager.
+    """
+    if not architecture.sequences or type(ready.model).__name__ in architecture.sequences:
+        return None
+    return _first_that_runs(architecture, list(architecture.sequences[:1]))
+
+
+def _first_that_runs(architecture: Architecture, names: list[str]) -> Ready:
     first: Exception | None = None
-    for name in _worth(architecture.classes):
+    for name in names:
         for built in _built(architecture, name):
             if isinstance(built, Exception):
                 first = first or built
