@@ -102,7 +102,21 @@ def findings(name: str) -> Iterator[Finding]:
 def _verdict(ready: Any) -> tuple[str, str]:
     """Verdict and reason on a model that runs, with branches on values frozen where it can't be traced otherwise."""
     verdict, reason, _ = check(ready.model, ready.inputs)
+    if verdict == "wrong" and _masks_by_values(ready):
+        reason = f"sdpa takes a mask of ones for no mask at all, which the trace can't know; agrees in eager attention; {reason}"
     return _frozen(ready, reason) if verdict == "untraceable" else (verdict, reason)
+
+
+def _masks_by_values(ready: Any) -> bool:
+    """Whether the model agrees with the attention that always applies its mask; transformers' other leaves out a mask of ones."""
+    before = getattr(ready.model.config, "_attn_implementation", None)
+    if before != "sdpa":
+        return False
+    ready.model.set_attn_implementation("eager")
+    try:
+        return check(ready.model, ready.inputs)[0] == "agrees"
+    finally:
+        ready.model.set_attn_implementation(before)
 
 
 def _frozen(ready: Any, reason: str) -> tuple[str, str]:

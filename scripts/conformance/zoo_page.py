@@ -89,7 +89,7 @@ def _table(title: str, table: Rows, before: Rows) -> list[str]:
     lines = [
         f"## {title} {version(title)}",
         "",
-        f"{len(results)} of {len(names(title))} were tried; of the {running} that run {verdicts['agrees']} agree ({share:.1f} %).",
+        f"{len(results)} of {len(names(title))} were tried; of {running} that run {verdicts['agrees']} agree ({share:.1f} %).",
     ]
     if before and table:
         lines += [
