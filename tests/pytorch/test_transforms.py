@@ -44,6 +44,24 @@ def test_transforms_are_written_out(function: Callable[..., Any], x: Any) -> Non
     require_equal(function, exported(function, x), (x,))
 
 
+class BesideVmap(nn.Module):
+    """A recurrent layer in a model that vectorises elsewhere: the trace behind `vmap` holds the layer's kernel."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(3, 4, batch_first=True, **options)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x)[0] + vmap(torch.sum)(x)[:, None, None]
+
+
+@pytest.mark.parametrize("options", [{"num_layers": 2, "bidirectional": True}, {"bias": False}])
+def test_lstm_beside_vmap(options: dict[str, Any]) -> None:
+    written = onnxport.convert(BesideVmap(**options).eval(), inputs=(torch.randn(2, 5, 3),))
+    assert written.report.passed
+    assert "LSTM" in {node.op_type for node in written.model.graph}
+
+
 def test_gradients_inside_a_model_are_proved() -> None:
     """The source asks for gradients, which a run without them can't give."""
     assert onnxport.convert(force, inputs=(X.clone(),)).report.passed

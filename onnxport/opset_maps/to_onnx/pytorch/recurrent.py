@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
+import torch
 from torch import Tensor, nn
 
 from onnxport.errors import UnsupportedOperator
@@ -22,6 +24,8 @@ _LAYERS: dict[str, tuple[str, tuple[int, ...], str | None]] = {
     "rnn_tanh": ("RNN", (0,), "Tanh"),
     "rnn_relu": ("RNN", (0,), "Relu"),
 }
+
+_MKLDNN_LSTM = 2  # torch's number of the kind of layer in ATen's rnn_mode
 
 
 class _WithStates(nn.Module):
@@ -122,6 +126,69 @@ def recurrent(
     if batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return (x, *(items[0] if len(items) == 1 else op.Concat(*items, axis=0) for items in finals))
+
+
+class _OneLayer(nn.Module):
+    """One direction of an LSTM by the kernel that torch takes for it on a processor."""
+
+    def __init__(self, reverse: bool) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4)
+        self.reverse = reverse
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Any:
+        kernel = torch.ops.aten.mkldnn_rnn_layer.default
+        weights = [weight.detach() for weight in self.lstm.parameters()]
+        return kernel(x, *weights, h, c, self.reverse, [], _MKLDNN_LSTM, 4, 1, True, False, False, False)[:3]
+
+
+@aten.lower(
+    "aten::mkldnn_rnn_layer",
+    cases=[
+        built(lambda: _OneLayer(False), f32(5, 2, 3), f32(1, 2, 4), f32(1, 2, 4)),
+        built(lambda: _OneLayer(True), f32(5, 2, 3), f32(1, 2, 4), f32(1, 2, 4)),
+    ],
+)
+def mkldnn_layer(
+    op: OpBuilder,
+    x: ir.Value,
+    weight0: ir.Value,
+    weight1: ir.Value,
+    weight2: ir.Value,
+    weight3: ir.Value,
+    hx_: ir.Value,
+    cx_: ir.Value,
+    reverse: bool,
+    batch_sizes: Sequence[int],
+    mode: int,
+    hidden_size: int,
+    num_layers: int,
+    has_biases: bool,
+    *_: object,
+) -> tuple[ir.Value, ...]:
+    """One layer and direction of an LSTM over [time, batch, features]: what a trace behind `torch.vmap` holds of `nn.LSTM`."""
+    if mode != _MKLDNN_LSTM or batch_sizes or num_layers != 1:
+        raise UnsupportedOperator(
+            f"mode {mode}, {num_layers} layers, {len(batch_sizes)} batch sizes: only a padded LSTM has a form"
+        )
+    # Without biases their operands are zeros of the weights' shapes.
+    operands = (weight0, weight1, *((weight2, weight3) if has_biases else ()))
+    weights, recurrences, *biases = (ordered_gates(op, item, _LAYERS["lstm"][1], 0) for item in operands)
+    y, h, c = op.node(
+        "LSTM",
+        x,
+        stacked(op, [weights]),
+        stacked(op, [recurrences]),
+        stacked(op, [op.Concat(*biases, axis=0)]) if has_biases else None,
+        None,
+        hx_,
+        cx_,
+        hidden_size=hidden_size,
+        direction="reverse" if reverse else "forward",
+        outputs=3,
+    )
+    workspace = op.const(np.zeros(0, np.uint8))  # the fourth result is for the gradient, which no file asks for
+    return op.Squeeze(y, op.axes(1)), h, c, workspace
 
 
 @aten.lower(
