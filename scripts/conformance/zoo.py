@@ -84,7 +84,7 @@ def findings(name: str) -> Iterator[Finding]:
     architecture = zoo_models.architectures()[name]
     try:
         ready = zoo_models.ready(architecture)
-    except zoo_models.DoesNotRun as error:
+    except (zoo_models.DoesNotRun, ImportError) as error:  # a package that the class asks for
         yield name, "not in eager", first_line(error)
         return
     verdict, reason = _verdict(ready)

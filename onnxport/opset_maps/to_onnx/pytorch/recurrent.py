@@ -169,7 +169,7 @@ def mkldnn_layer(
     """One layer and direction of an LSTM over [time, batch, features]: what a trace behind `torch.vmap` holds of `nn.LSTM`."""
     if mode != _MKLDNN_LSTM or batch_sizes or num_layers != 1:
         raise UnsupportedOperator(
-            f"mode {mode}, {num_layers} layers, {len(batch_sizes)} batch sizes: only a padded LSTM has a form"
+            f"mode {mode}, {num_layers} layers, batch sizes {batch_sizes}: only a padded LSTM has a form"
         )
     # Without biases their operands are zeros of the weights' shapes.
     operands = (weight0, weight1, *((weight2, weight3) if has_biases else ()))
