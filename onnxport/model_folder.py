@@ -23,6 +23,7 @@ class OnnxFolder(OnnxModel):
     Attributes:
         parts: the models by the name of their file without its suffix, in the order in which they run.
         companions: files that are copied beside them: configurations, those of a tokenizer.
+        texts: files of ours beside them by their names, which a companion of the same name is left in place of.
         smaller: of parts whose weights are in few bits what they were before, for their proof.
     """
 
@@ -38,6 +39,7 @@ class OnnxFolder(OnnxModel):
         super().__init__(first.model, notes=notes, runtime=runtime)
         self.parts: dict[str, OnnxModel] = dict(parts)
         self.companions: tuple[Path, ...] = tuple(companions)
+        self.texts: dict[str, str] = {}
         self.smaller: Mapping[str, Any] = {}
 
     def __getitem__(self, name: str) -> OnnxModel:
@@ -70,6 +72,9 @@ class OnnxFolder(OnnxModel):
                 save_file(part.model, folder / f"{name}.onnx", external_data=external_data)
             for file in self.companions:
                 shutil.copyfile(file, folder / file.name)
+            for name, content in self.texts.items():
+                if not (folder / name).exists():
+                    (folder / name).write_text(content + "\n", encoding="utf-8")
             text = self.report.to_json() if self.report is not None else "{}"
             (folder / REPORT).write_text(text + "\n", encoding="utf-8")
 
@@ -80,7 +85,7 @@ class OnnxFolder(OnnxModel):
         """Names in a folder that stands there already which the new one replaces: all models and their data."""
         place = Path(path)
         old = os.listdir(place) if place.is_dir() else []
-        return [name for name in old if name == REPORT or name.endswith((".onnx", ".data"))] + [
+        return [name for name in old if name == REPORT or name in self.texts or name.endswith((".onnx", ".data"))] + [
             file.name for file in self.companions
         ]
 

@@ -10,7 +10,7 @@ FRAMEWORK = Framework(
     kinds=(
         SourceKind(
             "a Hugging Face folder",
-            frozenset({"target_opset", "runtime", "task", "dtype", "weights", "functions"}),
+            frozenset({"target_opset", "runtime", "task", "dtype", "keep_io_types", "weights", "functions"}),
             instead={
                 "kwargs": "its inputs follow from the configuration",
                 "dynamic_shapes": "batch and lengths vary as they stand",

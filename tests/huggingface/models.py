@@ -52,6 +52,8 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "WhisperForConditionalGeneration": {**COMMON, **WHISPER_SIZES},
     "ViTForImageClassification": {**TEXT, **PICTURE},
+    "JambaForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2, "num_experts": 2, "attn_layer_period": 2}
+    | {"attn_layer_offset": 1, "use_mamba_kernels": False, "mamba_d_state": 4},
     "MambaForCausalLM": {**COMMON, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
     "Wav2Vec2ForCTC": {**COMMON, **TEXT, **WAVES},
 }

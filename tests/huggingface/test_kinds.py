@@ -1,5 +1,6 @@
 """Folders of models whose inputs or weights are of a kind of their own: no option is needed for any of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,66 @@ def test_a_configuration_with_which_its_model_does_not_run(tmp_path: Path) -> No
     """A matrix product of torch takes rows of 16 bytes alone."""
     with pytest.raises(InvalidInputError, match="MixtralForCausalLM of this configuration does not run .*16 bytes"):
         onnxport.convert(folder(tmp_path, "MixtralForCausalLM", intermediate_size=37))
+
+
+def test_what_onnxruntime_genai_reads(tmp_path: Path) -> None:
+    """Names of the file's own inputs and outputs; a file of that name in the source folder stays as it is."""
+    source = folder(tmp_path, "LlamaForCausalLM")
+    done = onnxport.convert(source, output=tmp_path / "out", validate=False)
+    content = json.loads((tmp_path / "out/genai_config.json").read_text())["model"]
+    decoder = content["decoder"]
+    assert (tmp_path / "out" / decoder["filename"]).is_file()
+    for side, names in (("inputs", done.input_names), ("outputs", done.output_names)):
+        given = [
+            name % i if "%d" in name else name
+            for i in range(decoder["num_hidden_layers"])
+            for name in decoder[side].values()
+        ]
+        assert set(given) == set(names)
+    config = transformers.AutoConfig.from_pretrained(source)
+    assert (decoder["num_key_value_heads"], decoder["head_size"]) == (config.num_key_value_heads, config.head_dim)
+    assert (content["eos_token_id"], content["vocab_size"]) == (config.eos_token_id, config.vocab_size)
+    (Path(source) / "genai_config.json").write_text("{}")
+    onnxport.convert(source, output=tmp_path / "out", validate=False)
+    assert (tmp_path / "out/genai_config.json").read_text() == "{}"
+    onnxport.convert(folder(tmp_path, "MambaForCausalLM"), output=tmp_path / "mamba", validate=False)
+    assert not (tmp_path / "mamba/genai_config.json").exists()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_onnxruntime_genai_writes_the_tokens_of_generate(tmp_path: Path, rows: int) -> None:
+    genai = pytest.importorskip("onnxruntime_genai", reason="not among the requirements of the tests")
+    source = folder(tmp_path, "LlamaForCausalLM")
+    onnxport.convert(source, output=tmp_path / "out", validate=False)
+    model = transformers.AutoModelForCausalLM.from_pretrained(source)
+    prompt = torch.randint(3, 60, (rows, 5), generator=torch.Generator().manual_seed(1))
+    wanted = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=8, do_sample=False)
+    reader = genai.Model(str(tmp_path / "out"))
+    settings = genai.GeneratorParams(reader)
+    settings.set_search_options(max_length=13, batch_size=rows)
+    generator = genai.Generator(reader, settings)
+    generator.append_tokens(prompt.numpy().astype(np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    for row in range(rows):
+        tokens = generator.get_sequence(row)
+        np.testing.assert_array_equal(wanted[row, : len(tokens)].numpy(), tokens[: wanted.shape[1]])
+
+
+def test_states_beside_keys_and_values(tmp_path: Path) -> None:
+    """The proof draws masks as long as what was read and what is new: Jamba's code decides on that."""
+    done = onnxport.convert(folder(tmp_path, "JambaForCausalLM"))
+    assert done.report.verdict == "passed", done.report
+
+
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "WhisperForConditionalGeneration", "ViTForImageClassification"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_weights_in_float16_with_inputs_and_outputs_in_either_type(tmp_path: Path, name: str, keep: bool) -> None:
+    done = onnxport.convert(folder(tmp_path, name), dtype="float16", keep_io_types=keep)
+    assert done.report.verdict == "passed", done.report
+    for part in done.parts.values():
+        graph = part.model.graph
+        kinds = {value.dtype.name for value in (*graph.inputs, *graph.outputs)}
+        assert kinds - {"INT64"} == {"FLOAT" if keep else "FLOAT16"}
+        matrices = [item for item in graph.initializers.values() if len(item.shape) == 2 and item.dtype.name != "INT64"]
+        assert {item.dtype.name for item in matrices} == {"FLOAT16"}

@@ -10,14 +10,16 @@ import torch
 
 from onnxport.converters.to_onnx import pytorch
 from onnxport.converters.to_onnx.functions import with_functions
+from onnxport.converters.to_onnx.huggingface_genai import GENAI, genai_config
 from onnxport.converters.to_onnx.precision import Lowered, lowered
 from onnxport.errors import InvalidInputError, TracingError
+from onnxport.graph import decisions
 from onnxport.model import OnnxModel
 from onnxport.model_folder import OnnxFolder
 from onnxport.request import BITS, Request
 from onnxport.tracing.huggingface.examples import SEQUENCE
 from onnxport.tracing.huggingface.folder import Choice, HuggingFaceFolder
-from onnxport.tracing.huggingface.parts import DECODER, MODEL, STEP, Part
+from onnxport.tracing.huggingface.parts import DECODER, MODEL, PAST, STEP, TOTAL, Part
 from onnxport.tracing.huggingface.quiet import quiet
 from onnxport.tracing.pytorch_state import unchanged
 
@@ -34,7 +36,8 @@ def export(folder: HuggingFaceFolder, request: Request) -> OnnxFolder:
     if request.inputs is not None:
         raise InvalidInputError("inputs= means nothing for a Hugging Face folder: they follow from its configuration")
     kind = "float32" if request.dtype in BITS else request.dtype
-    folder.chosen(Choice(request.task, kind, None if request.weights is None else Path(request.weights)))
+    weights = None if request.weights is None else Path(request.weights)
+    folder.chosen(Choice(request.task, kind, weights, bool(request.keep_io_types)))
     with unchanged(), quiet():
         converted = _converted(folder.parts(), request)
     smaller: dict[str, Lowered] = {}
@@ -49,6 +52,9 @@ def export(folder: HuggingFaceFolder, request: Request) -> OnnxFolder:
         notes += [f"{name}: {note}" if len(converted) > 1 else note for note in model.notes]
     result = OnnxFolder(converted, folder.companions(), notes=tuple(notes), runtime=request.runs_in)
     result.smaller = smaller
+    if folder.task.full_name == "text-generation-with-past" and MODEL in converted:
+        text = genai_config(f"{MODEL}.onnx", converted[MODEL], folder.built.model)
+        result.texts |= {} if text is None else {GENAI: text}
     return result
 
 
@@ -86,12 +92,31 @@ def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
         except (TracingError, InvalidInputError) as error:
             first = first or error
             continue
+        _keep_lengths(model, part)
         lost = sorted({name for axes in part.dims.values() for name in axes.values()} - _names(dims))
         if lost:
             model.notes = (*model.notes, f"the trace needs a fixed {', '.join(lost)}")
         return model, lost
     assert first is not None
     raise first
+
+
+def _keep_lengths(model: OnnxModel, part: Part) -> None:
+    """Leaves out sizes for the proof at which the mask is not as long as what was read and what is new."""
+    sizes = {
+        dim: part.inputs[name].shape[axis]
+        for name, axes in part.dims.items()
+        if isinstance(part.inputs[name], torch.Tensor)
+        for axis, dim in axes.items()
+    }
+    if TOTAL not in sizes:
+        return
+    new = sizes.get(SEQUENCE, 1)
+    sizes[PAST] = sizes[TOTAL] - new
+    others = [sizes | item for item in decisions.read(model.model.metadata_props)]
+    kept = [item for item in others if item[TOTAL] == item[PAST] + item.get(SEQUENCE, 1)]
+    if len(kept) < len(others):
+        model.model.metadata_props[decisions.OTHER_SIZES] = decisions.written(kept)
 
 
 def _smaller(converted: dict[str, OnnxModel], request: Request) -> dict[str, Lowered]:

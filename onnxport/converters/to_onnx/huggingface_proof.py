@@ -18,7 +18,7 @@ from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw
 from onnxport.tracing.huggingface.folder import HuggingFaceFolder
-from onnxport.tracing.huggingface.parts import DECODER, ENCODER, MODEL, STEP, Part, parts_of
+from onnxport.tracing.huggingface.parts import DECODER, ENCODER, MODEL, STEP, Part
 from onnxport.tracing.huggingface.quiet import quiet
 from onnxport.tracing.pytorch_state import unchanged
 from onnxport.validation import settled
@@ -50,7 +50,7 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
             converted = Side("onnx", ", ".join(f"{name}.onnx" for name in hub.parts), "onnxruntime")
             return settled(Report(source, converted, tuple(layers), (*hub.notes, note), known))
         model = folder.loaded()
-        parts = _in_files(parts_of(model, folder.task, folder.sizes), hub)
+        parts = _in_files(folder.parts(model), hub)
         for part in parts:
             for parameter, rounded in rounded_parameters(part, hub.smaller.get(part.name)):
                 parameter.data = rounded()
@@ -213,12 +213,16 @@ class _Transcribing(_Decoding):
 
     def inputs(self, rows: int, padded: int) -> dict[str, Any]:
         """What the encoder reads."""
-        return {name: torch.cat([item, item[:1].flip(-1)])[:rows] for name, item in self._example.items()}
+        kind = self._model.dtype
+        typed = {name: item.to(kind) if item.is_floating_point() else item for name, item in self._example.items()}
+        return {name: torch.cat([item, item[:1].flip(-1)])[:rows] for name, item in typed.items()}
 
     def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
         """By encoder and decoder."""
         parts = self._hub.parts
-        return transcribed(parts[ENCODER], parts[DECODER], parts.get(STEP), inputs, self._start, count)
+        kinds = {str(value.name): value.dtype for value in parts[ENCODER].model.graph.inputs if value.dtype is not None}
+        taken = {name: item.astype(kinds[name].numpy()) if name in kinds else item for name, item in inputs.items()}
+        return transcribed(parts[ENCODER], parts[DECODER], parts.get(STEP), taken, self._start, count)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -205,4 +205,9 @@ def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
     if main in ("input_values", "input_features") and "attention_mask" in drawn:
         sound = drawn[main].tensor
         drawn["attention_mask"] = Drawn(torch.ones(sound.shape[:2], dtype=torch.int64), dict(drawn[main].dims))
-    return drawn
+    return {name: Drawn(_in_type(item.tensor, model.dtype), item.dims) for name, item in drawn.items()}
+
+
+def _in_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Real numbers in the type of a model's weights."""
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

@@ -18,7 +18,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileE
 from onnxport.tracing.huggingface.building import Built, build
 from onnxport.tracing.huggingface.checkpoint import WEIGHT_FILES, Stored, read_checkpoint
 from onnxport.tracing.huggingface.examples import Sizes
-from onnxport.tracing.huggingface.parts import CacheError, Part, parts_of
+from onnxport.tracing.huggingface.parts import CacheError, Part, in_float32, parts_of
 from onnxport.tracing.huggingface.tasks import Task, task_and_class
 from onnxport.tracing.trust.faults import reading
 
@@ -48,6 +48,7 @@ class Choice:
     task: str | None = None
     dtype: str | None = None
     weights: Path | None = None
+    keep_io_types: bool = False  # float32 comes in and goes out whatever the weights are in
 
 
 class HuggingFaceFolder:
@@ -127,18 +128,20 @@ class HuggingFaceFolder:
         """The model without the memory of its weights."""
         return build(self.kind, self.config, self.stored, self.dtype, self._arguments)
 
-    def parts(self) -> list[Part]:
-        """The files that the model becomes; their weights are read when they are written.
+    def parts(self, model: PreTrainedModel | None = None) -> list[Part]:
+        """The files that the model becomes, `model` if given; else their weights are read when they are written.
 
         A cache is left out where the model has none that it takes, unless the user asked for it.
         """
+        model = self.built.model if model is None else model
         try:
-            return parts_of(self.built.model, self.task, self.sizes)
+            parts = parts_of(model, self.task, self.sizes)
         except CacheError:
             if self.choice.task is not None:
                 raise
-        self._task_and_class = replace(self.task, past=False), self.kind
-        return parts_of(self.built.model, self.task, self.sizes)
+            self._task_and_class = replace(self.task, past=False), self.kind
+            parts = parts_of(model, self.task, self.sizes)
+        return [in_float32(part) for part in parts] if self.choice.keep_io_types else parts
 
     def loaded(self) -> PreTrainedModel:
         """The model with its weights, as transformers itself loads it."""

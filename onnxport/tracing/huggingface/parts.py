@@ -103,6 +103,23 @@ def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[st
     return with_marks
 
 
+def in_float32(part: Part) -> Part:
+    """A part that takes and gives float32, whatever its weights are in."""
+    dtypes = [item.dtype for item in pytree.tree_leaves(part.inputs)]
+
+    def forward(model: Any, original: Any, **inputs: Any) -> Any:
+        leaves, tree = pytree.tree_flatten(inputs)
+        taken = [item.to(dtype) for item, dtype in zip(leaves, dtypes, strict=True)]
+        return _wide(original(model, **pytree.tree_unflatten(taken, tree)))
+
+    inputs: dict[str, Any] = _wide(part.inputs)
+    return Part(part.name, _reshaped(part.module, forward, list(inputs)), inputs, part.dims)
+
+
+def _wide(values: Any) -> Any:
+    return pytree.tree_map_only(torch.Tensor, lambda item: item.float() if item.is_floating_point() else item, values)
+
+
 def keep_cache(model: PreTrainedModel, keep: bool) -> None:
     """Has a model give a cache, or none."""
     configs = [model.config, *(getattr(model.config, name, None) for name in model.config.sub_configs)]
@@ -258,7 +275,7 @@ def _decoder_step(model: PreTrainedModel, mask: dict[str, Drawn], outputs: Mappi
     )
 
 
-def _reshaped(model: PreTrainedModel, forward: Any, names: list[str]) -> torch.nn.Module:
+def _reshaped(model: torch.nn.Module, forward: Any, names: list[str]) -> torch.nn.Module:
     """The model with a forward that takes inputs of these names."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
