@@ -51,7 +51,7 @@ FRAMEWORK = Framework(
     tensor="torch.Tensor",
     files=Files(
         reads=(".pt2",),
-        writes=(".pt2", ".pt", ".pth", ".safetensors"),
+        writes=(".pt2", ".pt", ".pth", ".safetensors", ".py"),
         # What these compute stands in Python code.
         weights_alone=(".pt", ".pth", ".bin", ".ckpt", ".safetensors"),
         load=Lazy("onnxport.tracing.pytorch:load"),

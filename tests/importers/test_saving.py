@@ -4,6 +4,7 @@ import os
 import stat
 
 import numpy as np
+import onnx
 import pytest
 
 import onnxport
@@ -63,3 +64,23 @@ def test_a_saved_model_directory_keeps_the_users_files(tmp_path):
     assert (place / "README.md").read_text() == "mine"
     given = np.ones((1, 3), np.float32)
     assert onnxport.validate(generation(2).model, place, inputs=(given,)).passed
+
+
+@pytest.mark.tensorflow
+def test_a_map_under_whole_numbers_is_saved_with_an_output_for_each(tmp_path):
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    kind, domain = onnx.TensorProto.FLOAT, "ai.onnx.ml"
+    node = onnx.helper.make_node("ZipMap", ["x"], ["p"], domain=domain, classlabels_int64s=[3, 7])
+    value = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(kind, []))
+    output = onnx.helper.make_value_info("p", onnx.helper.make_sequence_type_proto(value))
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("x", kind, ["N", 2])], [output])
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(domain, 3)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnxport.convert(model, to="tensorflow", output=tmp_path / "saved", validate=False)
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    x = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], "float32")
+    results = loaded.signatures["serving_default"](x=tf.constant(x))
+    assert {key: item.numpy().tolist() for key, item in results.items()} == {
+        "p.3": x[:, 0].tolist(),
+        "p.7": x[:, 1].tolist(),
+    }

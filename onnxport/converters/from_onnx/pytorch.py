@@ -103,6 +103,8 @@ def _output(xp: TorchNamespace, item: object, value: ir.Value) -> Any:
 def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Writes a module: ``.pt2`` as an exported program, ``.pt`` or ``.pth`` as its state dict, ``.safetensors`` as weights.
 
+    ``.py`` is a plain PyTorch file with its weights beside it, which needs no onnxport.
+
     Raises:
         InvalidInputError: the suffix is none of these, or the module has no example inputs to export with.
     """
@@ -123,9 +125,16 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
             tensors = {name: item.contiguous().clone() for name, item in module.state_dict().items()}
             with atomic_file(place) as file:
                 file.write(serialized(tensors))
+        case ".py":
+            from onnxport.converters.from_onnx.pytorch_source import write
+
+            if not isinstance(module, fx.GraphModule):
+                raise InvalidInputError("only a module that onnxport imported is written as a Python file")
+            write(module, place)
         case suffix:
             raise InvalidInputError(
-                f"a PyTorch model is saved as .pt2 (exported program), .pt or .pth (state dict) or .safetensors, not {suffix!r}"
+                "a PyTorch model is saved as .pt2 (exported program), .pt or .pth (state dict), .safetensors or .py (source), "
+                f"not {suffix!r}"
             )
 
 

@@ -50,6 +50,7 @@ class OnnxModule(tf.Module):
         self._walk = walk
         self._namespace = TensorFlowNamespace(held)
         self._deciding: list[int] = []
+        self._keys: Sequence[tuple[Any, ...] | None] = ()
         self._by_values: dict[tuple[Any, ...], Any] = {}
         self._call = self._traced()
 
@@ -90,7 +91,16 @@ class OnnxModule(tf.Module):
         walk = self._walk
         walk.xp = self._namespace = TensorFlowNamespace(self._namespace.parameters)
         outputs = [_declared(item, value) for item, value in zip(walk.run(list(inputs)), walk.outputs, strict=True)]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        # A SavedModel holds no function that gives a map under other keys than text.
+        self._keys = [tuple(item) if isinstance(item, dict) else None for item in outputs]
+        return tuple(list(item.values()) if isinstance(item, dict) else item for item in outputs)
+
+    def _outputs(self, results: Sequence[Any]) -> list[Any]:
+        """The graph's outputs, of what `_run` gives: the values of a map under their keys."""
+        return [
+            item if keys is None else dict(zip(keys, item, strict=True))
+            for keys, item in zip(self._keys, results, strict=True)
+        ]
 
     def _call_by_values(self, *inputs: tf.Tensor) -> Any:
         """A graph whose structure follows from values of its inputs, as the axes of a reduction: traced for each of them."""
@@ -120,7 +130,9 @@ class OnnxModule(tf.Module):
         if len(inputs) != len(self._specs):
             names = ", ".join(self.input_names)
             raise InvalidInputError(f"the model takes {len(self._specs)} inputs ({names}), {len(inputs)} were given")
-        return self._call(*(_fitted(item, spec) for item, spec in zip(inputs, self._specs, strict=True)))
+        given = (_fitted(item, spec) for item, spec in zip(inputs, self._specs, strict=True))
+        outputs = self._outputs(self._call(*given))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def signature(self) -> Any:
         """The model as a function of keyword tensors (`argument_names`) that gives a dict, named as in the graph.
@@ -138,8 +150,7 @@ class OnnxModule(tf.Module):
         keys = self.argument_names
 
         def serving(**inputs: tf.Tensor) -> dict[str, Any]:
-            result = self._call(*(inputs[name] for name in keys))
-            outputs = result if isinstance(result, tuple) else (result,)
+            outputs = self._outputs(self._call(*(inputs[name] for name in keys)))
             return {
                 name: item
                 for output, parts in zip(self.output_names, outputs, strict=True)
