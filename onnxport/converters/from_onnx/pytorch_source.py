@@ -160,8 +160,8 @@ class _Writer:
         kinds = [self._blocks.get(f"{path}.{key}") for key in child._modules]
         kind = holder_of(child)
         if kind == "ModuleList" and kinds[0] and len(set(kinds)) == 1:
-            made = f"nn.ModuleList({kinds[0]}() for _ in range({len(kinds)}))"
-            yield self._set(parent, expression, name, made)
+            fragment = f"nn.ModuleList({kinds[0]}() for _ in range({len(kinds)}))"
+            yield self._set(parent, expression, name, fragment)
             return
         yield self._set(parent, expression, name, f"nn.{kind}()")
         yield from self._inside(child, self._expressions.attribute(path, self._root), path)
@@ -179,11 +179,11 @@ class _Writer:
 
     def _tensor(self, module: nn.Module, expression: str, path: str, name: str, item: torch.Tensor) -> str:
         if isinstance(item, nn.Parameter):
-            made = f"nn.Parameter({tensor(item)})"
+            fragment = f"nn.Parameter({tensor(item)})"
             return (
-                f"{expression}.{name} = {made}"
+                f"{expression}.{name} = {fragment}"
                 if is_name(name)
-                else f"{expression}.register_parameter({name!r}, {made})"
+                else f"{expression}.register_parameter({name!r}, {fragment})"
             )
         kept = name not in module._non_persistent_buffers_set
         if not kept and item.numel() <= _INLINE and not item.dtype.is_complex:
