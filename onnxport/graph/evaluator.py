@@ -48,7 +48,14 @@ def _hard_swish(_: Any, x: np.ndarray) -> tuple[np.ndarray]:
     return ((x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype),)
 
 
-_RUNS = {"Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
+def _gelu(_: Any, x: np.ndarray, approximate: str = "none") -> tuple[np.ndarray]:
+    """Gelu in the type of its input: in the body of the schema (onnx 1.23) its constants are float32, of float64 too."""
+    if approximate == "tanh":
+        return ((0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))).astype(x.dtype),)
+    return ((0.5 * x * (1 + _erf(None, (x * math.sqrt(0.5)).astype(x.dtype))[0])).astype(x.dtype),)
+
+
+_RUNS = {"Gelu": _gelu, "Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
 
 
 @cache

@@ -97,7 +97,8 @@ def _top(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("Unique")
 def _unique(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand(d.kinds(s, "T"), rank=(1, 3), least=1)
+    kinds = [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.INT8]  # which onnxruntime has
+    x = d.operand(kinds, rank=(1, 3), least=1)
     axis = d.axis(d.values[x].ndim) if d.chance(0.4) else None
     return Call([x], {"axis": axis, "sorted": d.rng.choice([None, 0, 1])}, d.rng.randint(1, 4))
 
@@ -159,7 +160,8 @@ def _constant(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("CenterCropPad")
 def _crop(d: Drawing, s: defs.OpSchema) -> Call:
-    x = d.operand(d.kinds(s, "T"), rank=(1, 3), least=1)
+    kinds = set(d.kinds(s, "T")) - {TensorProto.STRING}  # with what strings are padded is open
+    x = d.operand(sorted(kinds), rank=(1, 3), least=1)
     axes = d.axes(d.values[x].ndim) if d.chance(0.5) else None
     sizes = [d.rng.randint(1, 5) for _ in (axes or d.values[x].shape)]
     return Call([x, d.host(sizes, d.rng.choice(_WHOLE))], {"axes": axes})

@@ -17,7 +17,9 @@ def _image(
     d: Drawing, s: defs.OpSchema, name: str = "T", dims: tuple[int, int] = (1, 3)
 ) -> tuple[str, tuple[int, ...]]:
     """An operand (N, C, d1, ...)."""
-    x = d.operand(d.kinds(s, name), rank=(dims[0] + 2, dims[1] + 2), least=1)
+    # LRN and LpPool: onnxruntime, which decides on them, has no others
+    kinds = (TensorProto.FLOAT, TensorProto.FLOAT16) if s.name in ("LRN", "LpPool") else d.kinds(s, name)
+    x = d.operand(kinds, rank=(dims[0] + 2, dims[1] + 2), least=1)
     return x, d.values[x].shape
 
 
@@ -80,7 +82,7 @@ def _pool(d: Drawing, s: defs.OpSchema) -> Call:
 
 @recipe("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "LRN", "DepthToSpace", "SpaceToDepth")
 def _whole_image(d: Drawing, s: defs.OpSchema) -> Call:
-    x, shape = _image(d, s, dims=(2, 2) if s.name in ("DepthToSpace", "SpaceToDepth") else (1, 3))
+    x, shape = _image(d, s, dims=(2, 2) if s.name in ("DepthToSpace", "SpaceToDepth", "LRN") else (1, 3))
     if s.name == "LRN":
         return Call(
             [x],

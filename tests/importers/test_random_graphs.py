@@ -54,6 +54,39 @@ DIFFERED = {
         "(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)}",
         [F32.astype(np.float64)],
     ),
+    "Gelu by tanh of float64": (
+        '(double[2, 2, 3] x) => (double[2, 2, 3] y) {y = Gelu <approximate = "tanh"> (x)}',
+        [F32.astype(np.float64)],
+    ),
+    "sums of a constant from its end": (
+        "() => (int64[2] y) <int64[2] x = {3, 6}, int64 axis = {0}> {y = CumSum <reverse = 1> (x, axis)}",
+        [],
+    ),
+    "means of float16 over three axes": (
+        "(float16[1, 1, 2, 2, 2] x) => (float16[1, 1, 1, 1, 1] y) {y = AveragePool <kernel_shape = [2, 2, 2]> (x)}",
+        [np.arange(8, dtype=np.float16).reshape(1, 1, 2, 2, 2)],
+    ),
+    "means of float64 over three axes": (
+        "(double[1, 1, 2, 2, 2] x) => (double[1, 1, 1, 1, 1] y) {y = AveragePool <kernel_shape = [2, 2, 2]> (x)}",
+        [np.arange(8, dtype=np.float64).reshape(1, 1, 2, 2, 2)],
+    ),
+    "greatest of float64 over three axes": (
+        "(double[1, 1, 2, 2, 2] x) => (double[1, 1, 1, 1, 1] y) {y = MaxPool <kernel_shape = [2, 2, 2]> (x)}",
+        [np.arange(8, dtype=np.float64).reshape(1, 1, 2, 2, 2)],
+    ),
+    "products of a type without a kernel": (
+        '(uint32[3] x, uint32[2] z) => (uint32[3, 2] y) {y = Einsum <equation = "i,j->ij"> (x, z)}',
+        [np.arange(3, dtype=np.uint32), np.array([2**31, 5], np.uint32)],
+    ),
+    "NonZero of strings": ("(string[3] x) => (int64[1, N] y) {y = NonZero(x)}", [np.array(["a", "", "b"], object)]),
+    "batch norm of channels that the run tells": (
+        "(double[a, b, c] x) => (double[a, b, c] y) <double[2] s = {1, 2}> {y = BatchNormalization(x, s, s, s, s)}",
+        [F32.astype(np.float64)],
+    ),
+    "groups of a transposed convolution": (
+        "(float[2, 2, 3] x, float[2, 1, 1] w, float[2] b) => (float[2, 2, 3] y) {y = ConvTranspose <group = 2> (x, w, b)}",
+        [F32, F32[0, :, :1, None].reshape(2, 1, 1), np.array([1, 2], np.float32)],
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],
@@ -116,6 +149,24 @@ def test_a_quantised_product_of_float8_keeps_its_fractions(framework):
 
 def as_native(framework, array):
     return pytest.importorskip("torch", reason="PyTorch is an extra").tensor(array) if framework == "pytorch" else array
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("kind", ["uint2", "int4", "float8_e8m0fnu"])
+def test_numbers_of_a_type_that_a_framework_lacks_come_in(kind, framework):
+    name = kind.replace("_", "").removesuffix("fnu")
+    text = f'<ir_version: 13, opset_import: ["" : 25]> graph ({name}[2] x) => (float[2] y) {{y = Cast <to = 1> (x)}}'
+    model = onnx.parser.parse_model(text)
+    assert judged(DrawnGraph(model, (np.array([1, 2], getattr(ml_dtypes, kind)),), 0), framework) == "right"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_transposed_convolution_on_whose_length_runtimes_differ_is_refused(framework):
+    form = 'auto_pad = "SAME_LOWER", strides = [3]'
+    text = f"(float[1, 1, 3] x, float[1, 1, 1] w) => (float[1, 1, N] y) {{y = ConvTranspose <{form}> (x, w)}}"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> graph {text}')
+    with pytest.raises(UnsupportedOperator, match="runtimes do not agree how long"):
+        onnxport.convert(model, framework, validate=False)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -103,8 +103,10 @@ def _bind_functional(model: keras.Layer, structure: object, binding: Binding) ->
     names = [tensor.name for tensor in keras.tree.flatten(structure)]
 
     def call(model: Any, leaves: Sequence[Any]) -> Any:
-        check_ids(model, keras.tree.flatten(input_structure(model)), leaves)
-        return model(keras.tree.pack_sequence_as(structure, list(leaves)), training=False)
+        tensors = keras.tree.flatten(input_structure(model))
+        check_ids(model, tensors, leaves)
+        held = [_held(tensor, leaf) for tensor, leaf in zip(tensors, leaves, strict=True)]
+        return model(keras.tree.pack_sequence_as(structure, held), training=False)
 
     if binding.given:
         leaves = _functional_leaves(structure, names, *binding.arguments())
@@ -158,6 +160,12 @@ def _declared(tensor: Any, leaf: Any) -> Any:
     return to_numpy(keras.ops.convert_to_tensor(leaf, dtype=tensor.dtype))
 
 
+def _held(tensor: Any, leaf: Any) -> Any:
+    """An array of an element type that Keras lacks, in that of the model's input."""
+    extension = isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V"  # those of ml_dtypes
+    return leaf.astype(tensor.dtype) if extension and leaf.dtype.name != tensor.dtype else leaf
+
+
 def _infer(model: keras.Layer, *args: object, **kwargs: object) -> Any:
     """Calls in inference mode; layers without the parameter are called without it."""
     if isinstance(model, keras.layers.Layer):
@@ -178,6 +186,9 @@ def to_numpy(value: object) -> Any:
     return np.asarray(keras.ops.convert_to_numpy(value)) if keras.ops.is_tensor(value) else value
 
 
+_OF_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # those that Keras has
+
+
 def to_tensor(leaf: object) -> Any:
     """An array as a tensor of the backend; strings as TensorFlow's."""
     if isinstance(leaf, list):
@@ -188,4 +199,6 @@ def to_tensor(leaf: object) -> Any:
         import tensorflow as tf
 
         return tf.constant(leaf)
+    if leaf.dtype.kind == "V" and leaf.dtype.name not in _OF_ML_DTYPES:
+        return leaf  # what is called knows how it holds an element type that Keras lacks
     return keras.ops.convert_to_tensor(leaf)

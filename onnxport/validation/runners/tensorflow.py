@@ -23,6 +23,14 @@ from onnxport.validation.runners.tensorflow_wide import Twins
 Path = tuple[str, ...]
 
 
+# What an imported model takes as arrays, which it holds in another type.
+_WITHOUT_KERNELS = frozenset(
+    (
+        "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu"
+    ).split()
+)
+
+
 class TensorflowRunner(TracedRunner):
     """Calls a function of tensors; leaves are the tensors among its arguments in tf.nest's order."""
 
@@ -186,7 +194,9 @@ def to_tensor(leaf: object) -> Any:
     """An array as a tensor; lists (sequences) as lists of tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
-    return tf.constant(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
+    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.name not in _WITHOUT_KERNELS:
+        return tf.constant(leaf)
+    return leaf
 
 
 def outputs_of(result: object, structured: bool) -> Outputs:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
-from onnxport.opset_maps.from_onnx.keras.recognised import FLOATS, dense, pooling, same_pads, with_weights
+from onnxport.opset_maps.from_onnx.keras.recognised import FLOATS, dense, has_pooling, pooling, same_pads, with_weights
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
 from onnxport.opset_maps.from_onnx.semantics.normalization import BatchNormAttributes, LayerNormAttributes, batch_trains
@@ -46,7 +46,7 @@ def batch_normalization(
     if batch_trains(xp, form) or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in FLOATS:
         return NotImplemented
     weights = [item for item in statistics if isinstance(item, Parameter)]
-    if len(weights) < len(statistics) or xp.ndim(x) < 2:
+    if len(weights) < len(statistics) or xp.ndim(x) < 2 or x.shape[1] is None:
         return NotImplemented
     momentum, epsilon = form.get("momentum", 0.9), form.get("epsilon", 1e-5)
     image = xp.as_last(x) if xp.ndim(x) > 2 else x
@@ -110,13 +110,13 @@ def average_pool(xp: KerasNamespace, x: KerasValue, **form: Unpack[PoolAttribute
 
 def _pooled(xp: KerasNamespace, x: KerasValue, kind: str, form: PoolAttributes) -> Any:
     """Pooling without padding or with Keras' padding="same"; count_include_pad is the mean's alone."""
-    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in ("float32", "float64"):
+    if not xp.is_symbolic(x) or xp.output_count > 1 or not has_pooling(x, len(form["kernel_shape"])):
         return NotImplemented
     kernel_shape, pads, auto_pad = form["kernel_shape"], form.get("pads"), form.get("auto_pad", "NOTSET")
     spatial = len(kernel_shape)
     strides = form.get("strides") or (1,) * spatial
     dilated = any(d != 1 for d in form.get("dilations") or ())
-    if spatial > 3 or form.get("ceil_mode") or dilated or auto_pad == "SAME_LOWER":
+    if form.get("ceil_mode") or dilated or auto_pad == "SAME_LOWER":
         return NotImplemented
     image = xp.as_last(x)
     padding = "valid"

@@ -281,6 +281,11 @@ def transposed_convolution(
     return xp.apply(with_weights(xp, "conv_transpose", x, (w, bias), make, arrays, tuple(strides)), x)
 
 
+def has_pooling(x: keras.KerasTensor, spatial: int) -> bool:
+    """Whether Keras' pooling layers run on an image of this type: TensorFlow has no kernel for three axes of float64."""
+    return spatial in (1, 2, 3) and (x.dtype == "float32" or (x.dtype == "float64" and spatial < 3))
+
+
 def pooling(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Ints, strides: Ints, padding: str) -> Any:
     """MaxPooling1D to AveragePooling3D of a channels-last image."""
     options = {"data_format": "channels_last", "name": xp.layer_name(f"{kind.lower()}_pooling"), "dtype": x.dtype}
@@ -290,7 +295,7 @@ def pooling(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Ints
 
 def max_pooling(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Ints, **form: Unpack[Strides]) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
-    if not xp.is_symbolic(x) or x.dtype not in ("float32", "float64") or len(kernel) not in (1, 2, 3):
+    if not xp.is_symbolic(x) or not has_pooling(x, len(kernel)):
         return None
     if any(d != 1 for d in form["dilations"]):
         return None

@@ -60,4 +60,4 @@ def from_numpy(array: Array, dtype: ir.DataType | None = None) -> torch.Tensor:
         return torch.tensor(array.astype(np.int32 if held == torch.int32 else np.int64))
     if array.dtype.kind not in "biufc":  # 4-bit types and their like
         return torch.tensor(array.astype(_NUMPY_HELD[held]))
-    return torch.tensor(array)
+    return torch.tensor(array if min(array.strides, default=0) >= 0 else array.copy())  # torch reads none backwards

@@ -28,7 +28,6 @@ class TorchIndexingFamily(TorchTensorFamily):
     gather_nd = calling(functions.gather_nd)
     scatter_elements = calling(functions.scatter_elements)
     scatter_nd = calling(functions.scatter_nd)
-    nonzero = calling(functions.nonzero)
     compress = calling(functions.compress)
     argsort = calling(functions.argsort)
 
@@ -41,6 +40,9 @@ class TorchIndexingFamily(TorchTensorFamily):
     def top_k(self, x: TorchTensor, k: Int, axis: int, largest: bool) -> tuple[TorchTensor, TorchTensor]:
         values, indices = self.call(functions.top_k, x, k, axis, largest)
         return values, indices
+
+    def nonzero(self, x: TorchTensor) -> TorchTensor:
+        return self.call(functions.nonzero, text.filled(x) if isinstance(x, np.ndarray) else x)
 
     def lookup(self, x: TorchTensor, keys: Array) -> TorchTensor:
         if isinstance(x, np.ndarray):

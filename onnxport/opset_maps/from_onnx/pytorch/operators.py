@@ -210,6 +210,9 @@ def average_pool(xp: TorchNamespace, x: TorchTensor, **form: Unpack[PoolAttribut
         return NotImplemented
     function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(pooling[0]) - 1]
     options = bool(form.get("ceil_mode", 0)), bool(form.get("count_include_pad", 0))
+    dtype = xp.dtype(x)
+    if function is F.avg_pool3d and dtype == ir.DataType.FLOAT16:  # of which the CPU has no kernel
+        return xp.astype(xp.call(function, xp.astype(x, ir.DataType.FLOAT), *pooling[:3], *options), dtype)
     return xp.call(function, x, *pooling[:3], *options)
 
 

@@ -107,6 +107,11 @@ def full_match(x: Text, expression: re.Pattern[str] | Automaton) -> torch.Tensor
     return _numbers(lambda item: expression.fullmatch(item) is not None, x, torch.bool)
 
 
+def filled(x: Text) -> torch.Tensor:
+    """Whether a string has any character."""
+    return _numbers(lambda item: item != "", x, torch.bool)
+
+
 def lookup(x: Text, keys: Text) -> torch.Tensor:
     """The place of each string among distinct keys, -1 where it is none."""
     places = {str(key): index for index, key in enumerate(keys)}

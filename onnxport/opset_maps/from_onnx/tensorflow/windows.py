@@ -34,7 +34,14 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         dropped = ([-2] if left else []) + ([-1] if right else [])
         return tf.squeeze(product, dropped) if dropped else product
 
-    einsum = staticmethod(tf.einsum)
+    def einsum(self, equation: str, *xs: tf.Tensor) -> tf.Tensor:
+        dtype = xs[0].dtype
+        wide = dtype
+        if dtype in HALVES:  # a half holds no sum of many products
+            wide = tf.float32
+        elif dtype.is_integer and dtype not in (tf.int32, tf.int64):  # which alone have kernels; sums wrap alike
+            wide = tf.int64
+        return tf.cast(tf.einsum(equation, *(tf.cast(x, wide) for x in xs)), dtype)
 
     def det(self, x: tf.Tensor) -> tf.Tensor:
         return widened("det", tf.linalg.det, [[1, 1]], [x])
@@ -98,7 +105,8 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
     ) -> tf.Tensor:
         """Pooling by TensorFlow's kernel; where it has none, the shifted images of each place in the window, combined."""
         strides, dilations = form["strides"], form["dilations"]
-        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in (tf.float32, tf.float64):
+        kernels = (tf.float32,) if len(kernel) == 3 else (tf.float32, tf.float64)
+        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in kernels:
             return pool(x, list(kernel), list(strides))
         counts: list[Int] = []
         for n, k, s, d in zip(self.shape(x)[1:-1], kernel, strides, dilations, strict=True):
