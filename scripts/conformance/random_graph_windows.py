@@ -154,6 +154,8 @@ def _channels(d: Drawing, s: defs.OpSchema) -> Call:
         groups = d.rng.choice([n for n in range(1, shape[1] + 1) if shape[1] % n == 0])
         drawn["num_groups"] = groups
         sizes = (groups,) if s.since_version == 18 else sizes
+        if "stash_type" in s.attributes and kind_of(d.values[x]) == TensorProto.DOUBLE:
+            drawn["stash_type"] = TensorProto.DOUBLE  # which importers compute in whatever is asked
     scale, bias = d.like(x, sizes, constant=0.8), d.like(x, sizes, constant=0.8)
     if s.name[0] != "B":
         return Call([x, scale, bias], drawn)

@@ -87,6 +87,10 @@ DIFFERED = {
         "(float[2, 2, 3] x, float[2, 1, 1] w, float[2] b) => (float[2, 2, 3] y) {y = ConvTranspose <group = 2> (x, w, b)}",
         [F32, F32[0, :, :1, None].reshape(2, 1, 1), np.array([1, 2], np.float32)],
     ),
+    "the sizes of a grid that the run tells": (
+        "(float[1, 2, 3] x, int64[4] n) => (float[1, 4, 3, 2] y) {y = AffineGrid (x, n)}",
+        [F32[:1], np.array([1, 1, 4, 3])],
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],

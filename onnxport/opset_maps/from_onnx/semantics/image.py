@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, product, real, resolved, size_operand, sizes
+from onnxport.opset_maps.from_onnx.axes import int_op, part, per_axis, product, real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Host,
@@ -280,6 +280,26 @@ def _bounded(xp: Namespace, x: Tensor, length: Factor, padding: str, align: bool
     if padding == "reflection":
         x = _reflected(xp, x, 0.0, last) if align else _reflected(xp, x, -0.5, length)
     return x if padding == "zeros" else xp.clip(x, 0.0, last)
+
+
+@onnx.op("AffineGrid", versions=(20,))
+def affine_grid(xp: Namespace, theta: Tensor, size: Host, *, align_corners: int = 0) -> Tensor:
+    """Where the places of an image (N, C, d1, d2, ...) lie in [-1, 1] under an affine map, innermost axis first."""
+    outs, dtype = sizes(size)[2:], xp.dtype(theta)
+    rank = len(outs)
+    between = list(range(1, rank + 1))
+    grid = xp.expand_dims(part(xp, theta, 2, rank), between)
+    for column, axis in enumerate(reversed(range(rank))):
+        count = int_op(xp, "max", int_op(xp, "sub", outs[axis], 1), 1) if align_corners else outs[axis]
+        width = count if known(count) else xp.astype(size_operand(xp, count), dtype)
+        i = xp.multiply(xp.astype(xp.arange(0, outs[axis]), dtype), 2.0)
+        if align_corners:
+            places = xp.subtract(xp.divide(i, width), 1.0)
+        else:
+            places = xp.subtract(xp.divide(xp.add(i, 1.0), width), 1.0)
+        slope = xp.expand_dims(part(xp, theta, 2, column), between)
+        grid = xp.add(grid, xp.multiply(slope, per_axis(xp, places, rank + 2, axis + 1)))
+    return grid
 
 
 class GridSampleAttributes(TypedDict, total=False):
