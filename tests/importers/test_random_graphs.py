@@ -91,6 +91,10 @@ DIFFERED = {
         "(float[1, 2, 3] x, int64[4] n) => (float[1, 4, 3, 2] y) {y = AffineGrid (x, n)}",
         [F32[:1], np.array([1, 1, 4, 3])],
     ),
+    "a triangle of strings": (
+        "(string[2, 2] x) => (string[2, 2] y) {y = Trilu(x)}",
+        [np.array([["a", "b"], ["c", "d"]], object)],
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],

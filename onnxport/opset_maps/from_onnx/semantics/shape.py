@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import given, int_op, number, product, resolved, scalar, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
@@ -243,6 +244,8 @@ def space_to_depth(xp: Namespace, x: Tensor, *, blocksize: int, mode: str = "DCR
 @onnx.op("Trilu", versions=(14,))
 def trilu(xp: Namespace, x: Tensor, k: Host | None = None, *, upper: int = 1) -> Tensor:
     """The upper or lower triangle from diagonal k, else 0."""
+    if xp.input_dtype(0) == ir.DataType.STRING:
+        raise UnsupportedOperator("strings have no zero that could stand outside of the triangle")
     rows, columns = xp.shape(x)[-2:]
     diagonal = scalar(k) if k is not None else 0
     offset = xp.subtract(
