@@ -169,12 +169,12 @@ def test_numbers_of_a_type_that_a_framework_lacks_come_in(kind, framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_transposed_convolution_on_whose_length_runtimes_differ_is_refused(framework):
+def test_a_transposed_convolution_whose_stride_leaves_gaps_is_as_long_as_in_onnxruntime(framework):
     form = 'auto_pad = "SAME_LOWER", strides = [3]'
     text = f"(float[1, 1, 3] x, float[1, 1, 1] w) => (float[1, 1, N] y) {{y = ConvTranspose <{form}> (x, w)}}"
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> graph {text}')
-    with pytest.raises(UnsupportedOperator, match="runtimes do not agree how long"):
-        onnxport.convert(model, framework, validate=False)
+    drawn = DrawnGraph(model, (F32[:1, :1], F32[:1, :1, :1]), 0)
+    assert judged(drawn, framework) == "by onnxruntime"  # the evaluator's is longer than ONNX's shape inference says
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -9,7 +9,6 @@ from onnxport.opset_maps import maps
 
 # Nothing is ever added here without a reason; what gets an entry is taken out (a test sees to it).
 EXCEPTIONS = {
-    ("", "AffineGrid"): "said by its function body",
     ("", "CausalConvWithState"): "said by its function body",
     ("", "LinearAttention"): "said by its function body",
     ("", "SequenceMap"): "said by its function body",

@@ -291,7 +291,7 @@ def affine_grid(xp: Namespace, theta: Tensor, size: Host, *, align_corners: int 
     grid = xp.expand_dims(part(xp, theta, 2, rank), between)
     for column, axis in enumerate(reversed(range(rank))):
         count = int_op(xp, "max", int_op(xp, "sub", outs[axis], 1), 1) if align_corners else outs[axis]
-        width = count if known(count) else xp.astype(size_operand(xp, count), dtype)
+        width = size_operand(xp, count, dtype)
         i = xp.multiply(xp.astype(xp.arange(0, outs[axis]), dtype), 2.0)
         if align_corners:
             places = xp.subtract(xp.divide(i, width), 1.0)

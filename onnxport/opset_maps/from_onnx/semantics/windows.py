@@ -10,7 +10,6 @@ from typing import Any, Unpack, cast
 
 import onnx_ir as ir
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import int_op, number, part, per_axis, product, size_operand, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
@@ -80,11 +79,8 @@ def transposed_windows(
             wanted = output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], step[i])
             full = int_op(xp, "add", spanned(xp, ours[i], step[i], reach), extra[i])
             total = int_op(xp, "sub", full, wanted)
-            if not output_shape and step[i] > reach + extra[i]:
-                raise UnsupportedOperator(
-                    f"auto_pad={auto_pad} with a stride of {step[i]} over windows of {reach + extra[i]}: runtimes do not agree "
-                    "how long the result is; write the pads"
-                )
+            if not output_shape:  # nothing grows, as in ONNX's shape inference and onnxruntime
+                total = int_op(xp, "max", total, 0)
             if known(total) and total < 0:  # longer than the full convolution: zeros follow
                 cuts.append((0, total))
                 continue
