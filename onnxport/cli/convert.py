@@ -81,10 +81,16 @@ def carry_out(order: Order) -> dict[str, Any]:
     target, model, arguments = _prepared(order)
     place = order.output or _free_place(model, target)
     started = time.perf_counter()
-    result = convert_model(model.model, target.name, inputs=model.inputs, output=place, **arguments)
+    early = None if order.static else place
+    result = convert_model(model.model, target.name, inputs=model.inputs, output=early, **arguments)
+    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
+    if order.static:
+        from onnxport.converters.workbench import at_sizes_of
+
+        result = at_sizes_of(result, model.inputs, validate=order.validate)
+        result.save(place)
     if order.test_data:
         _write_test_data(model, result, place, arguments)
-    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     return {
         "source": order.source,
         "from": model.framework.name,
@@ -115,6 +121,14 @@ def _check_test_data(order: Order, target: Framework, folder: Framework | None) 
             raise InvalidInputError(
                 f"--test-data: with --{name.replace('_', '-')} the file has inputs and outputs that its source has not"
             )
+
+
+def _check_static(order: Order, target: Framework, model: SourceModel) -> None:
+    """Refuses to fix dimensions that another option names, or of what is no one file of ONNX."""
+    if order.dynamic:
+        raise InvalidInputError("--static and --dynamic exclude each other: --static fixes every dimension")
+    if not target.is_hub or model.framework.hub_folder is not None:
+        raise InvalidInputError("--static fixes the dimensions of one ONNX file: convert to one")
 
 
 def survey(order: Order) -> dict[str, Any]:
@@ -154,6 +168,10 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
             f"{order.source!r} return (model, inputs)"
         )
     arguments = _arguments(order)
+    if order.static:
+        _check_static(order, target, model)
+        if model.kind.takes("dynamic_shapes", target) and not model.framework.is_hub:
+            arguments["dynamic_shapes"] = {}  # nothing varies in the trace
     if order.weights is not None and model.kind.takes("weights"):
         arguments["weights"] = order.weights
     refuse(arguments, model, target)
@@ -163,7 +181,7 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
 _OWN = frozenset(
     "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check "
-    "test_data tag concrete_function load_op_libraries".split()
+    "test_data static tag concrete_function load_op_libraries".split()
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(

@@ -6,9 +6,6 @@ import re
 from collections.abc import Sequence
 
 import typer
-from typer.core import TyperCommand
-
-from onnxport.cli import console
 
 # By option of tf2onnx: how the same is written here; "" where its value is the source itself.
 _HERE = {
@@ -139,40 +136,10 @@ _WRITTEN = {
 }
 
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
-
-
-class Command(TyperCommand):
-    """A command that answers an option which it has not in a line: how that is written here, or the nearest that it has."""
-
-    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
-        """Parses the arguments.
-
-        Raises:
-            typer.Exit: an option is none of the command's.
-        """
-        try:
-            return super().parse_args(ctx, list(args))
-        except _UsageError as error:
-            unknown = getattr(error, "option_name", None)
-            if unknown is None:
-                raise
-            near = getattr(error, "possibilities", None) or ()
-            console.say(f"error: {_answer(unknown, f'onnxport {ctx.info_name}', near)}", to=console.err)
-            raise typer.Exit(console.REFUSED) from None
-
-
-def _answer(option: str, command: str, near: Sequence[str]) -> str:
+def answer(option: str, command: str, near: Sequence[str]) -> str:
+    """How an option that a command has not is written here, or the nearest that it has."""
     here = _WRITTEN.get(option.lstrip("-").replace("_", "-").lower())
     if here is not None:
         return f"{option} is no option of {command}{'; here it is written' if here.startswith('-') else ':'} {here}"
     meant = f": did you mean {' or '.join(near)}?" if near else f"; {command} --help lists all"
     return f"{option} is no option of {command}{meant}"
-
-
-class ForeignOptions(Command):
-    """A command that takes tf2onnx's spellings too."""
-
-    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
-        """Parses what `translated` gives."""
-        return super().parse_args(ctx, translated(list(args)))

@@ -12,11 +12,11 @@ import typer
 import onnxport
 from onnxport import frameworks
 from onnxport.cli.check import check
+from onnxport.cli.command import Command, Commands, ForeignOptions
 from onnxport.cli.convert import command
 from onnxport.cli.debug import debug
 from onnxport.cli.diff import diff
 from onnxport.cli.extract import extract
-from onnxport.cli.foreign_options import Command, ForeignOptions
 from onnxport.cli.inspect import inspect
 from onnxport.cli.merge import merge
 from onnxport.cli.ops import ops
@@ -40,6 +40,7 @@ ALIASES: dict[str, tuple[str, str]] = {
 _WORKBENCH = "Workbench: ONNX files"
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose, outcome
+from onnxport.cli.settings import used
 from onnxport.cli.source import SourceModel, resolve
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
@@ -144,7 +145,7 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
-    if parameter == "runtimes":  # they run ONNX files
+    if parameter in ("runtimes", "static"):  # of ONNX files
         return target is None or target.is_hub
     if parameter == "option":  # of estimators, or of weights in few bits
         return takes("options", source, target) or takes("dtype", source, target)
@@ -181,7 +182,7 @@ def refuse(
 def _flag(argument: str) -> str:
     """How an argument of `onnxport.convert` reads on the command line."""
     parameter = next((name for name, known in ARGUMENTS.items() if known == argument), argument)
-    return f"--{parameter.replace('_', '-')}"
+    return f"--{parameter.replace('_', '-')}{used.get().origin(parameter)}"
 
 
 def opsets(given: Iterable[str]) -> dict[str, int]:

@@ -48,6 +48,7 @@ class Order(ProofOptions):
     dynamic: Annotated[
         Words, Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable.")
     ] = None
+    static: Annotated[bool, Option("--static", help="Fix every dimension at its size in the example inputs.")] = False
     inputs_as_nchw: Annotated[Words, Option(help="Inputs to take as NCHW, though the source has channels last.")] = None
     outputs_as_nchw: Annotated[Words, Option(help="Outputs to give as NCHW.")] = None
     cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.converters.convert import convert
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.watching import watched, watched_inference
 from onnxport.errors import InvalidInputError
+from onnxport.graph.rows import columns_of
 from onnxport.graph.runtime import Session
 from onnxport.graph.workbench.joining import by_equal_names, join
 from onnxport.graph.workbench.naming import rename_all
@@ -20,6 +22,7 @@ from onnxport.model import OnnxModel
 from onnxport.validation import prove, settled
 from onnxport.validation.exact import exact
 from onnxport.validation.runners import Binding
+from onnxport.validation.values import leaves_of
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,39 @@ def with_sizes(model: OnnxModel, sizes: Mapping[str, object]) -> OnnxModel:
         key: "x".join(map(str, item)) if isinstance(item, (tuple, list)) else str(item) for key, item in sizes.items()
     }
     return convert(model, dynamic_shapes=read_sizes(model, words))
+
+
+def at_sizes_of(model: OnnxModel, inputs: object, *, validate: bool = True) -> OnnxModel:
+    """The model with each dimension of its inputs at its size in the example inputs.
+
+    Raises:
+        ValidationError: the result gives other numbers.
+        InvalidInputError: no example has the size of a dimension.
+    """
+    examples = _by_name(model, inputs)
+    sizes: dict[str, dict[int, str | int]] = {}
+    for value in model.model.graph.inputs:
+        name, shape = value.name or "", value.shape
+        if name not in model.input_names or shape is None:
+            continue
+        open_ = [axis for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+        if open_ and len(examples.get(name, ())) != len(shape):
+            raise InvalidInputError(
+                f"dimension {open_[0]} of {name!r} varies, and no example has its size: give --inputs or --input-shape, or fix "
+                f"it afterwards by onnxport set-shapes model.onnx {name}:{open_[0]}=1"
+            )
+        sizes |= {name: {axis: examples[name][axis] for axis in open_}} if open_ else {}
+    return convert(model, dynamic_shapes=sizes, validate=validate) if sizes else model
+
+
+def _by_name(model: OnnxModel, inputs: object) -> dict[str, tuple[int, ...]]:
+    """The shapes of example inputs by the names of the graph's inputs."""
+    table = inputs if isinstance(inputs, Mapping) else columns_of(inputs)
+    if table is not None and set(model.input_names) <= set(table):
+        return {name: tuple(np.shape(table[name])) for name in model.input_names}
+    leaves = [] if inputs is None else leaves_of(inputs)
+    shapes = [tuple(np.shape(leaf)) for leaf in leaves]
+    return dict(zip(model.input_names, shapes, strict=True)) if len(shapes) == len(model.input_names) else {}
 
 
 def read_sizes(model: OnnxModel, words: Mapping[str, str]) -> dict[str, dict[int, str | int]]:

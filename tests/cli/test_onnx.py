@@ -63,7 +63,7 @@ REFUSED = [
     (["convert", "net.onnx", "-o", "model"], "--output: 'model' does not say what to convert to"),
     (["convert", "net.onnx", "--to", "onnx", "-o", "model.txt"], "--output: 'model.txt'"),
     (["convert", "net.onnx", "--to", "keras", "-o", "other.onnx"], "--output: 'other.onnx'"),
-    (["convert", "net.onnx", "-o", "no/folder/other.onnx"], "--output: there is no folder"),
+    (["convert", "net.onnx", "-o", "net.onnx/other.onnx"], "--output: there is no folder"),
     (["convert", "net.onnx", "--methods", "predict"], "--methods means nothing for an ONNX model to ONNX"),
     (["convert", "net.onnx", "--option", "zipmap=true"], "--option means nothing"),
     (["convert", "net.onnx", "--signature", "s"], "--signature means nothing"),

@@ -135,7 +135,7 @@ REFUSED = [
     (["convert", "text.pt2"], "truncated"),
     (["convert", "MODULE:with_inputs", "--opset", "12"], "target_opset=12"),
     (["convert", "MODULE:with_inputs", "--dynamic", "z:0=batch"], "z"),
-    (["convert", "MODULE:with_inputs", "-o", "no/such/folder/net.onnx"], "no folder"),
+    (["convert", "MODULE:with_inputs", "-o", "text.pt2/net.onnx"], "no folder"),
     (["keras2onnx", "MODULE:with_inputs"], "is a model of pytorch, not of keras"),
 ]
 

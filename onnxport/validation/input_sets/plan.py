@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -107,8 +107,9 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
     """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
     if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
         missing = parties.source.allows_missing
-        yield from ([item] for item in table_sets(inputs.leaves, missing=missing, seed=seed))
-        yield _at_thresholds(parties, inputs, seed)
+        sets = table_sets(inputs.leaves, missing=missing, seed=seed)
+        yield from ([item] for item in sets if _rows_fit(item, parties.specs))
+        yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
         return
     certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
     yield certain_sets(parties.chances, certain, seed)
@@ -138,6 +139,12 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
+
+
+def _rows_fit(item: InputSet, specs: Sequence[InputSpec] | None) -> bool:
+    """Whether a table has as many rows as the graph takes, where that is a number."""
+    fixed = [(spec.dims[0], leaf) for spec, leaf in zip(specs or (), item.leaves) if spec.dims]
+    return all(not isinstance(rows, int) or len(leaf) == rows for rows, leaf in fixed)
 
 
 def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:

@@ -1,0 +1,131 @@
+"""How a command is typed: what is missing or mistyped is answered in a line, and folders for results are created."""
+
+import onnx
+import pytest
+
+NET = """<ir_version: 8, opset_import: ["": 17]>
+net (float[batch,3] x) => (float[batch,3] y) { y = Relu(x) }"""
+
+
+@pytest.fixture
+def net(tmp_path):
+    onnx.save(onnx.parser.parse_model(NET), tmp_path / "net.onnx")
+
+
+MISTYPED = [
+    (["convert"], "onnxport convert: SOURCE is missing: A file, a folder"),
+    (["validate"], "onnxport validate: SOURCE is missing"),
+    (["merge", "net.onnx"], "onnxport merge: "),
+    (["check", "net.onnx"], "onnxport check: --for is missing: tensorrt, coreml"),
+    (["roundtrip", "net.onnx"], "onnxport roundtrip: --through is missing: pytorch, tensorflow"),
+    (["reduce", "net.onnx"], "onnxport reduce: --output is missing: "),
+    (["slim", "net.onnx"], "onnxport slim: --output is missing: "),
+    (["convert", "net.onnx", "--opset", "new"], "onnxport convert --opset 'new': "),
+    (["convert", "net.onnx", "--rtol=small"], "onnxport convert --rtol 'small': "),
+    (["convert", "net.onnx", "-o"], "option '-o' requires an argument; onnxport convert --help lists all"),
+    (["convert", "net.onnx", "more.onnx"], "(more.onnx); onnxport convert --help lists all"),
+    (["conver", "net.onnx"], "no such command 'conver'. Did you mean 'convert'?"),
+    (["--opset", "convert"], "--opset is no option of onnxport; onnxport --help lists all"),
+    (["tf2onnx", "--custom-ops", "Mine"], "--custom-ops is tf2onnx's: register the operator"),
+]
+
+
+@pytest.mark.parametrize("typed, answer", MISTYPED, ids=[" ".join(row[0]) for row in MISTYPED])
+def test_what_is_mistyped_is_answered_in_a_line(run, net, typed, answer):
+    done = run(*typed)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert answer in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_every_command_answers_a_missing_argument_in_a_line(run):
+    from onnxport.cli.main import app
+
+    names = [item.name or item.callback.__name__.replace("_", "-") for item in app.registered_commands]
+    assert len(names) > 20
+    for name in names:
+        if name != "ops":  # which needs none
+            done = run(name)
+            assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done
+            assert done.err.startswith(f"error: onnxport {name}: ")
+
+
+def test_folders_for_results_are_created(run, net, tmp_path):
+    done = run("convert", "net.onnx", "--opset", "18", "-o", "out/deep/new.onnx", "--html", "pages/report.html")
+    assert (done.code, done.err) == (0, "")
+    assert (tmp_path / "out" / "deep" / "new.onnx").is_file()
+    assert (tmp_path / "pages" / "report.html").is_file()
+    assert run("slim", "net.onnx", "-o", "slim/net.onnx").code == 0
+    assert (tmp_path / "slim" / "net.onnx").is_file()
+
+
+def test_a_command_that_fails_leaves_no_folder(run, net, tmp_path):
+    before = set(tmp_path.iterdir())
+    assert run("convert", "missing.onnx", "-o", "out/deep/new.onnx").code == 2
+    assert run("convert", "net.onnx", "--to", "keras", "-o", "out/new.onnx", "--html", "pages/report.html").code == 2
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_file_is_no_folder(run, net, tmp_path):
+    done = run("convert", "net.onnx", "--opset", "18", "-o", "net.onnx/new.onnx")
+    assert done.code == 2
+    assert "'net.onnx'" in done.err
+
+
+SOURCES = """
+import numpy as np
+
+ROWS = np.ones((4, 3), np.float32)
+
+def pytorch():
+    import torch
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 2).eval(), (torch.from_numpy(ROWS),)
+
+def tensorflow():
+    import tensorflow as tf
+    class Net(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((None, 3), name="x"), tf.TensorSpec((None, 3), name="z")])
+        def __call__(self, x, z):
+            return {"y": 2 * x + z}
+    return Net(), (ROWS, ROWS)
+
+def keras():
+    import keras
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]), (ROWS,)
+
+def sklearn():
+    from pandas import DataFrame
+    from sklearn.linear_model import LinearRegression
+    table = DataFrame({"a": [1.0, 2, 3, 5], "b": [3.0, 4, 5, 1]})
+    return LinearRegression().fit(table, [1, 2, 3, 4]), table
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("pytorch", "tensorflow", "keras", "sklearn")],
+)
+def test_static_fixes_every_dimension(run, module, name):
+    pytest.importorskip("torch" if name == "pytorch" else name, reason=f"{name} is an extra")
+    models = module(SOURCES)
+    varying = run("convert", f"{models}:{name}", "-o", "varying.onnx", "--json").json
+    assert all(not isinstance(item["shape"][0], int) for item in varying["inputs"])
+    done = run("convert", f"{models}:{name}", "-o", "fixed.onnx", "--static", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert all(item["shape"][0] == 4 and isinstance(item["shape"][-1], int) for item in done.json["inputs"])
+    read = onnx.load("fixed.onnx").graph.input
+    assert [item.type.tensor_type.shape.dim[0].dim_value for item in read] == [4] * len(read)
+    assert run("validate", f"{models}:{name}", "fixed.onnx").code == 0
+
+
+def test_static_of_an_onnx_file_goes_by_the_examples(run, net):
+    done = run("convert", "net.onnx", "-o", "fixed.onnx", "--static", "--input-shape", "x=5x3", "--json")
+    assert (done.code, done.json["inputs"][0]["shape"]) == (0, [5, 3])
+    done = run("convert", "net.onnx", "-o", "none.onnx", "--static")
+    assert (done.code, done.out) == (2, "")
+    assert "dimension 0 of 'x' varies, and no example has its size" in done.err
+    assert "exclude each other" in run("convert", "net.onnx", "--static", "--dynamic", "x:0=4").err
+    assert "one ONNX file" in run("convert", "net.onnx", "--static", "--to", "keras").err
