@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -55,6 +55,9 @@ class Traced:
     symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
     notes: tuple[str, ...]  # how it was traced
     other_sizes: tuple[dict[str, int], ...] = ()  # at which the model decides otherwise than it was traced
+    sums: Mapping[Any, Any] = field(
+        default_factory=dict
+    )  # torch's expressions of sizes that follow from others, by symbol
 
     def functional(self, reason: str) -> Traced:
         """The same model after torch's functionalisation: no in-place operators, no views that are written to."""
@@ -397,8 +400,8 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     where = conditions(program, traced.symbols)
-    notes = (*traced.notes, only_where(list(where))) if where else traced.notes
-    return replace(traced, notes=notes, other_sizes=tuple(where.values()))
+    notes = (*traced.notes, only_where(where.texts)) if where.texts else traced.notes
+    return replace(traced, notes=notes, other_sizes=where.other_sizes, sums=where.sums)
 
 
 def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -18,27 +19,74 @@ _LOOKED_AT = 256  # conditions: a substitution takes sympy some 0.1 ms
 _REMAINDER = re.compile(r"\b(?:Python)?Mod\(([^(),]+), (\d+)\)")
 
 
-def conditions(program: ExportedProgram, names: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """What must be true of the sizes that vary, in the names that they have (by torch's symbols), each with sizes that break it.
+@dataclass(frozen=True)
+class Conditions:
+    """What must be true of the sizes that vary, in the names that they have."""
+
+    texts: tuple[str, ...]
+    other_sizes: tuple[dict[str, int], ...]  # that break a condition: the model decides otherwise there
+    sums: dict[
+        sympy.Symbol, sympy.Expr
+    ]  # torch's symbols of sizes that are sums of others, as the length of a step's mask is
+
+
+def conditions(program: ExportedProgram, names: Mapping[str, str]) -> Conditions:
+    """For which sizes the trace holds; `names` are those of the dimensions by torch's symbols.
 
     Left out are what holds for all sizes that are tried, what says that a part of a size is not 0 or 1, as every trace does, and
-    what says the same of them as a shorter one.
+    what says the same of them as a shorter one. Two bounds that leave one size, ``a <= b + 1`` and ``a >= b + 1``, make it a sum.
     """
     modes = (getattr(value, "fake_mode", None) for value in recorded_inputs(program).values())
     env = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
-    said: dict[Any, tuple[str, dict[str, int]]] = {}
     every = dict.fromkeys(guard.expr for guard in (() if env is None else env.guards))
     looked_at = [item for item in every if _says_of(item, names)][:_LOOKED_AT]
+    sums = _sums(looked_at)
+    looked_at = list(dict.fromkeys(item.xreplace(sums) for item in looked_at))
     tried = _tried(looked_at)
+    shortest: dict[Any, tuple[str, dict[str, int]]] = {}
     for condition in looked_at:
         free = sorted(condition.free_symbols, key=str)
-        broken = [sizes for sizes in _sizes(free, tried) if not _holds(condition, sizes)]
+        broken = [sizes for sizes in _sizes(free, tried) if not _holds(condition, sizes)] if free else []
         text = _text(condition.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
         key = (tuple(free), tuple(tuple(sizes.values()) for sizes in broken))
-        if broken and (key not in said or len(text) < len(said[key][0])):
+        if broken and (key not in shortest or len(text) < len(shortest[key][0])):
             least = min(broken, key=lambda sizes: max(sizes.values()))
-            said[key] = text, {names[str(symbol)]: size for symbol, size in least.items()}
-    return dict(said.values())
+            shortest[key] = text, {names[str(symbol)]: size for symbol, size in least.items()}
+    return Conditions(tuple(text for text, _ in shortest.values()), tuple(item for _, item in shortest.values()), sums)
+
+
+def _sums(looked_at: Sequence[sympy.Basic]) -> dict[sympy.Symbol, sympy.Expr]:
+    """Sizes that are sums of others by two conditions together; torch sees those that one condition equates."""
+    sums: dict[sympy.Symbol, sympy.Expr] = {}
+    bounds: set[sympy.Expr] = set()
+    for condition in looked_at:
+        if not isinstance(condition, (sympy.Le, sympy.Lt, sympy.Ge, sympy.Gt)):
+            continue
+        strict = isinstance(condition, (sympy.Lt, sympy.Gt))
+        at_most_0 = sympy.expand(condition.lts - condition.gts + int(strict))  # of whole numbers
+        if sympy.expand(-at_most_0) in bounds:
+            for symbol, value in _solved(at_most_0):
+                if symbol in sums or value.free_symbols & sums.keys():
+                    continue
+                sums = {key: other.xreplace({symbol: value}) for key, other in sums.items()} | {symbol: value}
+        bounds.add(at_most_0)
+    return sums
+
+
+def _solved(difference: sympy.Expr) -> list[tuple[sympy.Symbol, sympy.Expr]]:
+    """The size that is a sum of others, and possibly a number, where a difference is 0; empty where there is none."""
+    free = sorted(difference.free_symbols, key=str)
+    if len(free) < 2 or not all(difference.is_polynomial(item) for item in free):
+        return []
+    for symbol in free:
+        factor = difference.coeff(symbol)
+        if factor not in (1, -1):
+            continue
+        value = sympy.expand(symbol - factor * difference)
+        parts = value.as_coefficients_dict()
+        if symbol not in value.free_symbols and all(part.is_Integer and part > 0 for part in parts.values()):
+            return [(symbol, value)]
+    return []
 
 
 def _tried(looked_at: Sequence[sympy.Basic]) -> tuple[int, ...]:

@@ -48,6 +48,19 @@ class Bounded(torch.nn.Module):
         return x + self.places[: x.shape[1]]
 
 
+class Step(torch.nn.Module):
+    """A mask as long as what was read and what is new, or filled with zeros, or cut to that."""
+
+    def forward(self, x, mask):
+        every = torch.cat([x, x[:, -1:] + 1], 1)
+        missing = every.shape[1] - mask.shape[1]
+        if missing > 0:
+            mask = torch.nn.functional.pad(mask, (0, missing))
+        if mask.shape[1] > every.shape[1]:
+            mask = mask[:, : every.shape[1]]
+        return every.mean(1) * mask.sum(1)
+
+
 LENGTH = {"x": {1: "t"}}
 
 
@@ -76,6 +89,19 @@ def test_the_file_keeps_the_sizes_for_a_later_proof(tmp_path):
     assert decisions.read(model.model.metadata_props) == ({"batch": 50},)
     model.save(tmp_path / "model.onnx")
     assert onnxport.validate(net, tmp_path / "model.onnx", inputs=(x,)).verdict == "failed"
+
+
+STEP = {"x": {1: "past"}, "mask": {1: "total"}}
+
+
+def test_two_bounds_that_leave_one_size_make_it_a_sum_of_others():
+    inputs = (torch.rand(2, 5), torch.ones(2, 6))
+    model = onnxport.convert(Step().eval(), inputs=inputs, dynamic_shapes=STEP)
+    shapes = {value.name: [str(dim) for dim in value.shape] for value in model.model.graph.inputs}
+    assert shapes == {"x": ["2", "past"], "mask": ["2", "past + 1"]}
+    assert model.report.passed
+    lengths = {shape[1] for item in model.report.sets for name, _, shape in item.inputs if name == "mask"}
+    assert len(lengths) > 1
 
 
 def test_sizes_that_the_source_refuses_itself_are_none_of_the_file():

@@ -109,8 +109,8 @@ def _keep_lengths(model: OnnxModel, part: Part) -> None:
         if isinstance(part.inputs[name], torch.Tensor)
         for axis, dim in axes.items()
     }
-    if TOTAL not in sizes:
-        return
+    if TOTAL not in sizes or not any(TOTAL in map(str, item.shape or ()) for item in model.model.graph.inputs):
+        return  # the trace itself declares it as a sum
     new = sizes.get(SEQUENCE, 1)
     sizes[PAST] = sizes[TOTAL] - new
     others = [sizes | item for item in decisions.read(model.model.metadata_props)]

@@ -69,7 +69,7 @@ class Lowering:
     def __init__(self, op: OpBuilder, traced: Traced) -> None:
         self._op = op
         self._program = traced.program
-        self._types = Types(traced.symbols)
+        self._types = Types(traced.symbols, traced.sums)
         self.boundary = Boundary(op, traced.program, self._types)
         self._input_cells: dict[str, Ref] = {}
         self.refused = Refusals("pytorch")

@@ -16,10 +16,13 @@ from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, is_complex
 
 
 class Types:
-    """Types and shapes of the values that torch traced; `symbols` has the user's names of torch's symbolic sizes."""
+    """Types and shapes of the values that torch traced.
 
-    def __init__(self, symbols: Mapping[str, str]) -> None:
-        self._symbols = symbols
+    `symbols` has the user's names of torch's symbolic sizes, `sums` the expressions of those that follow from others.
+    """
+
+    def __init__(self, symbols: Mapping[str, str], sums: Mapping[Any, Any]) -> None:
+        self._symbols, self._sums = symbols, sums
         self._texts: dict[Any, str] = {}
 
     def expected(self, value: Any) -> Expected | None:
@@ -46,7 +49,8 @@ class Types:
         expression = size.node.expr
         text = self._texts.get(expression)
         if text is None:
-            text = re.sub(r"\b[su]\d+\b", lambda match: self._symbols.get(match[0], match[0]), str(expression))
+            whole = expression.xreplace(self._sums) if self._sums else expression
+            text = re.sub(r"\b[su]\d+\b", lambda match: self._symbols.get(match[0], match[0]), str(whole))
             self._texts[expression] = text
         return int(text) if text.isdigit() else text
 
