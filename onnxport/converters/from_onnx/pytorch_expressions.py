@@ -211,11 +211,18 @@ class Expressions:
                 continue
             if _is_own(value):
                 self._own(value)
-            elif isinstance(value, (*_BUILT, tuple)) and used not in self.functions:
+            elif _is_plain(value):
                 self.functions[used] = f"{used} = {value!r}\n"
-            elif not isinstance(value, (*_BUILT, tuple)):
+            else:
                 raise UnsupportedOperator(f"{name} uses {used}, which has no plain source")
         self.functions[name] = textwrap.dedent(inspect.getsource(function))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether the text of a value is an expression that gives it again."""
+    if isinstance(value, dict):
+        return all(_is_plain(item) for pair in value.items() for item in pair)
+    return all(map(_is_plain, value)) if isinstance(value, (tuple, list)) else isinstance(value, _BUILT)
 
 
 def _is_own(function: object) -> bool:

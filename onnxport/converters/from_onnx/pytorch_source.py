@@ -80,9 +80,9 @@ def source(module: fx.GraphModule, weights: str) -> tuple[str, dict[str, torch.T
 
 
 def _class_name(path: str, taken: Collection[str]) -> str:
-    words = [word for word in path.split(".") if not word.isdigit()]
+    word = next((word for word in reversed(path.split(".")) if not word.isdigit()), "")
     base = "".join(
-        part.capitalize() for part in "".join(c if c.isalnum() and c.isascii() else " " for c in words[-1]).split()
+        part.capitalize() for part in "".join(c if c.isalnum() and c.isascii() else " " for c in word).split()
     )
     base = base if base[:1].isalpha() else f"Block{base}"
     return numbered(f"{base}Block", set(taken)) if f"{base}Block" in taken else f"{base}Block"
