@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -20,8 +20,11 @@ def reference_evaluator(model: onnx.ModelProto) -> Any:
 def _evaluator() -> type[Any]:
     from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
     from onnx.reference.op_run import OpRun
+    from onnx.reference.ops.op_attention import Attention_23  # of all versions: that of 25 refuses more
+    from onnx.reference.ops.op_resize import Resize
 
     own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
+    own += [_with("Attention", Attention_23, _mask_of_rows), _with("Resize", Resize, _wide_weights)]
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
@@ -56,6 +59,30 @@ def _gelu(_: Any, x: np.ndarray, approximate: str = "none") -> tuple[np.ndarray]
 
 
 _RUNS = {"Gelu": _gelu, "Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
+
+
+def _mask_of_rows(operands: list[Any], attributes: dict[str, Any]) -> None:
+    """A row of an Attention's mask for each query: the evaluator (onnx 1.23) counts a causal one's queries by its mask."""
+    mask = operands[3] if len(operands) > 3 else None
+    if mask is not None:
+        operands[3] = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (operands[0].shape[-2], 1)))
+
+
+def _wide_weights(operands: list[Any], attributes: dict[str, Any]) -> None:
+    """Cubic weights of Resize in float64: the evaluator (onnx 1.23) has them in float32, the type of the attribute."""
+    if attributes.get("cubic_coeff_a") is not None:
+        attributes["cubic_coeff_a"] = float(attributes["cubic_coeff_a"])
+
+
+def _with(name: str, given: type[Any], prepare: Callable[[list[Any], dict[str, Any]], None]) -> type[Any]:
+    """The evaluator's operator, which gets its operands and attributes as `prepare` changes them."""
+
+    def run(self: Any, *operands: Any, **attributes: Any) -> Any:
+        changed = list(operands)
+        prepare(changed, attributes)
+        return given._run(self, *changed, **attributes)
+
+    return type(name, (given,), {"op_domain": "", "_run": run})
 
 
 @cache

@@ -245,7 +245,7 @@ def _comparable(parties: Comparison, pair: Pair, same: bool) -> Any:
     """
     expected, result = pair.expected, pair.result
     if parties.converted.framework != HUB and parties.source.framework == HUB:
-        expected = travelled(expected)
+        expected = travelled(expected, parties.converted.rare_types)
     if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
         # a map a row against a column a key; onnxruntime's Python interface gives float32 as Python numbers
         kinds = {key: np.asarray(column).dtype for key, column in result.items()}

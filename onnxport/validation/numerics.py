@@ -35,6 +35,7 @@ def of_model(model: ir.Model) -> Numerics:
     length = 1
     direct: list[bool] = []
     coarse: set[float] = set()
+    stages = model.opset_imports.get("", 0) >= 21  # since when GroupNormalization has `stash_type`
     for node in model.graph.all_nodes():
         length = max(length, length_of(node))
         if node.op_type.startswith("TreeEnsemble"):
@@ -42,7 +43,7 @@ def of_model(model: ir.Model) -> Numerics:
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 coarse.add(epsilon(value.dtype.numpy()))
-        if _narrows(node):
+        if _narrows(node) or (stages and _stashes(node)):
             coarse.add(2.0**-23)
     names = frozenset(value.name or "" for value in random_outputs(model))
     return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
@@ -52,6 +53,13 @@ def _narrows(node: ir.Node) -> bool:
     """Whether a node casts float64 to float32."""
     source = node.inputs[0] if node.op_type == "Cast" else None
     return source is not None and source.dtype == ir.DataType.DOUBLE and node.outputs[0].dtype == ir.DataType.FLOAT
+
+
+def _stashes(node: ir.Node) -> bool:
+    """Whether a node of float64 normalises in float32, as the body of GroupNormalization does by default."""
+    if node.op_type != "GroupNormalization" or node.domain or node.outputs[0].dtype != ir.DataType.DOUBLE:
+        return False
+    return node.attributes.get_int("stash_type", 1) == ir.DataType.FLOAT
 
 
 def random_outputs(model: ir.Model) -> list[ir.Value]:

@@ -106,7 +106,7 @@ def _by_specification(drawn: DrawnGraph, model: Any, framework: str, verdict: Gr
         note = f"[right by onnxruntime] {verdict.reason}"
         return GraphOutcome("by onnxruntime", known[0]) if known else replace(verdict, reason=note)
     if known and len(drawn.operators) > 1:
-        single = [piece for piece in pieces_of(drawn) if len(piece.operators) == 1]
+        single = [piece for piece in pieces_of(drawn) if len(piece.operators) == 1 and piece.operators != ["Constant"]]
         if all(judged_graph(piece, framework).verdict in ("right", "by onnxruntime") for piece in single):
             return GraphOutcome("by onnxruntime", known[0])
     return replace(verdict, reason=f"{verdict.reason} [{other.reason[:120]}]")

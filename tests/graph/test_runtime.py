@@ -103,6 +103,23 @@ def test_scan_outputs_of_a_loop_get_one_leading_axis(opset, shape):
     np.testing.assert_array_equal(rows, np.stack([start, start + 2, start + 4]))
 
 
+@pytest.mark.parametrize("opset", [23, 24])
+def test_a_causal_mask_of_one_row_is_that_of_every_query(opset):
+    """In the reference evaluator, which counts the queries by the mask; onnxruntime takes the mask in full alone."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for _ in range(3))
+    row = rng.normal(size=(1, 1, 1, 3)).astype(np.float32)
+    node = h.make_node("Attention", ["q", "k", "v", "mask"], ["y"], is_causal=1, softcap=2.0)
+    operands = [tensor(name, T.FLOAT, [1, 2, 3, 4]) for name in "qkv"]
+    item = model([node], [*operands, tensor("mask", T.FLOAT, [1, 1, "R", 3])], [tensor("y", T.FLOAT)], opset=opset)
+    full = Session(item)
+    assert full.backend == "onnxruntime"
+    feeds = {"q": q, "k": k, "v": v}
+    expected = full.run({**feeds, "mask": np.repeat(row, 3, axis=2)})[0]
+    given = Session(item, runtime="reference").run({**feeds, "mask": row})[0]
+    np.testing.assert_allclose(given, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("opset", [21, 27])
 @pytest.mark.parametrize(
     ("feeds", "words"),

@@ -95,6 +95,50 @@ DIFFERED = {
         "(string[2, 2] x) => (string[2, 2] y) {y = Trilu(x)}",
         [np.array([["a", "b"], ["c", "d"]], object)],
     ),
+    "a range whose start is beyond its limit": (
+        "(int64 x) => (int64[N] y) <int64 limit = {4}, int64 step = {1}> {y = Range (x, limit, step)}",
+        [np.int64(5)],
+    ),
+    "a range of a step that leads away": (
+        (
+            "(int32 x, int32 step) => (int32[N] y, int32[M] z) <int32 limit = {2}, int32 back = {-2}> "
+            "{y = Range (x, limit, step) z = Range (limit, x, back)}"
+        ),
+        [np.int32(6), np.int32(3)],
+    ),
+    "a range of a step that the run tells": (
+        "(int64 x, int64 step) => (int64[N] y) <int64 limit = {2}> {y = Range (x, limit, step)}",
+        [np.int64(9), np.int64(-3)],
+    ),
+    "a sum of 16 bits that cancels": (
+        "(float16[N] x) => (float16[N] y) {y = HardSigmoid <beta = 0.5> (x)}",
+        [np.array([-2.459, -2.48], np.float16)],
+    ),
+    "mel bins up to what the run tells": (
+        (
+            "(float x) => (float[9, 3] y) <int64 n = {3}, int64 w = {16}, int64 rate = {8192}, float low = {0}> "
+            "{y = MelWeightMatrix (n, w, rate, low, x)}"
+        ),
+        [np.float32(4096)],
+    ),
+    "cubic weights of float64": (
+        (
+            "(double[2, 2, 3] x) => (double[2, 2, 9] y) <int64[3] n = {2, 2, 9}> "
+            '{y = Resize <coordinate_transformation_mode = "asymmetric", mode = "cubic"> (x, "", "", n)}'
+        ),
+        [F32.astype(np.float64)],
+    ),
+    "a float8 that few frameworks have": (
+        (
+            "(float[2, 2, 3] x, string[2] z) => (float8e4m3fnuz[2, 2, 3] y, string[2] t) "
+            "<float scale = {0.4}, float8e4m3fnuz zero = {67}> {y = QuantizeLinear (x, scale, zero) t = Identity (z)}"
+        ),
+        [F32, np.array(["a", "b"], object)],
+    ),
+    "a float8 that few frameworks have beside another input": (
+        "(float8e5m2fnuz[2] x, float z) => (float8e5m2fnuz[2] y) {y = Dropout (x, z)}",
+        [np.array([1.5, -2], ml_dtypes.float8_e5m2fnuz), np.float32(0.4)],
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],
@@ -175,6 +219,15 @@ def test_a_transposed_convolution_whose_stride_leaves_gaps_is_as_long_as_in_onnx
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> graph {text}')
     drawn = DrawnGraph(model, (F32[:1, :1], F32[:1, :1, :1]), 0)
     assert judged(drawn, framework) == "by onnxruntime"  # the evaluator's is longer than ONNX's shape inference says
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_groups_that_the_evaluator_normalises_in_float32_are_as_near_as_that(framework):
+    """GroupNormalization of float64 in opset 21, whose `stash_type` is float32 by default."""
+    text = "(double[2, 2, 3] x, double[2] s) => (double[2, 2, 3] y) {y = GroupNormalization <num_groups = 2> (x, s, s)}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> graph {text}')
+    drawn = DrawnGraph(model, (F32.astype(np.float64), np.array([1.0, 2.0])), 0)
+    assert judged(drawn, framework) == "right"
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,6 +77,9 @@ class Runner(ABC):
     own_dtypes: ClassVar[bool] = False
     tabular: ClassVar[bool] = False  # the inputs are a table of samples
     windows_without_rows: ClassVar[bool] = True  # convolutions and pools of no rows have the shape of those of rows
+    rare_types: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {}
+    )  # those of `RARE_FLOAT8` that it lacks, and what it has
     products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
     # An inner value may have its channels last where the graph has them second, or a type of other width.
     inner_forms_vary: ClassVar[bool] = False
@@ -176,12 +180,24 @@ _TRAVELS_AS = dict.fromkeys(("int4", "int2"), "int8") | dict.fromkeys(("uint4", 
 _TRAVELS_AS |= dict.fromkeys(("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"), "float32")
 
 
-def travelled(value: object) -> Any:
-    """An array of a type that frameworks lack in the type that stands for it there; sequences element by element."""
-    if isinstance(value, np.ndarray) and value.dtype.name in _TRAVELS_AS:
-        return value.astype(_TRAVELS_AS[value.dtype.name])
+# Those that only some have.
+RARE_FLOAT8 = MappingProxyType(dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"), "float32"))
+
+
+def lacks(dtype: np.dtype, rare: Mapping[str, str]) -> bool:
+    """Whether a framework that lacks the types of `rare` too has no such element type."""
+    return dtype.name in _TRAVELS_AS or dtype.name in rare
+
+
+def travelled(value: object, rare: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """An array of a type that a framework lacks, all do or those of `rare`, in the type that stands for it there.
+
+    Sequences element by element.
+    """
+    if isinstance(value, np.ndarray) and lacks(value.dtype, rare):
+        return value.astype({**_TRAVELS_AS, **rare}[value.dtype.name])
     if isinstance(value, list):
-        return [travelled(item) for item in value]
+        return [travelled(item, rare) for item in value]
     return value
 
 

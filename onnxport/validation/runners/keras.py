@@ -12,7 +12,7 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.keras import input_structure
-from onnxport.validation.runners.base import Binding, Example, Outputs, top_level
+from onnxport.validation.runners.base import RARE_FLOAT8, Binding, Example, Outputs, lacks, top_level
 from onnxport.validation.runners.keras_ids import check_ids
 from onnxport.validation.runners.keras_twins import KerasTwins, widened
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
@@ -22,6 +22,7 @@ class KerasRunner(TracedRunner):
     """Calls a model; leaves are the tensors among its inputs in keras.tree's order."""
 
     framework: ClassVar[str] = "keras"
+    rare_types: ClassVar[Mapping[str, str]] = RARE_FLOAT8
     _copies: KerasTwins | None = None
 
     def __init__(
@@ -161,9 +162,9 @@ def _declared(tensor: Any, leaf: Any) -> Any:
 
 
 def _held(tensor: Any, leaf: Any) -> Any:
-    """An array of an element type that Keras lacks, in that of the model's input."""
+    """An array of an element type that Keras lacks as a tensor of the model's input type."""
     extension = isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V"  # those of ml_dtypes
-    return leaf.astype(tensor.dtype) if extension and leaf.dtype.name != tensor.dtype else leaf
+    return keras.ops.convert_to_tensor(leaf.astype(tensor.dtype)) if extension else leaf
 
 
 def _infer(model: keras.Layer, *args: object, **kwargs: object) -> Any:
@@ -186,9 +187,6 @@ def to_numpy(value: object) -> Any:
     return np.asarray(keras.ops.convert_to_numpy(value)) if keras.ops.is_tensor(value) else value
 
 
-_OF_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # those that Keras has
-
-
 def to_tensor(leaf: object) -> Any:
     """An array as a tensor of the backend; strings as TensorFlow's."""
     if isinstance(leaf, list):
@@ -199,6 +197,6 @@ def to_tensor(leaf: object) -> Any:
         import tensorflow as tf
 
         return tf.constant(leaf)
-    if leaf.dtype.kind == "V" and leaf.dtype.name not in _OF_ML_DTYPES:
+    if lacks(leaf.dtype, RARE_FLOAT8):
         return leaf  # what is called knows how it holds an element type that Keras lacks
     return keras.ops.convert_to_tensor(leaf)

@@ -23,18 +23,11 @@ from onnxport.validation.runners.tensorflow_wide import Twins
 Path = tuple[str, ...]
 
 
-# What an imported model takes as arrays, which it holds in another type.
-_WITHOUT_KERNELS = frozenset(
-    (
-        "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu"
-    ).split()
-)
-
-
 class TensorflowRunner(TracedRunner):
     """Calls a function of tensors; leaves are the tensors among its arguments in tf.nest's order."""
 
     framework: ClassVar[str] = "tensorflow"
+    rare_types: ClassVar[Mapping[str, str]] = base.RARE_FLOAT8
 
     def __init__(
         self, call: Callable[..., Any], title: str, arguments: Arguments | None, keywords: list[str], structured: bool
@@ -194,9 +187,9 @@ def to_tensor(leaf: object) -> Any:
     """An array as a tensor; lists (sequences) as lists of tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
-    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.name not in _WITHOUT_KERNELS:
+    if isinstance(leaf, (np.ndarray, np.generic)) and not base.lacks(leaf.dtype, base.RARE_FLOAT8):
         return tf.constant(leaf)
-    return leaf
+    return leaf  # an imported model takes an array of a type that TensorFlow lacks, and holds it in another
 
 
 def outputs_of(result: object, structured: bool) -> Outputs:

@@ -11,10 +11,20 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
+from onnxport.opset_maps.from_onnx.axes import int_op, number, real, scalar, size_operand, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Ints, Law, Tensor, UnknownUntilRun, all_known
+from onnxport.opset_maps.from_onnx.values import (
+    Host,
+    HostValue,
+    Int,
+    Ints,
+    Law,
+    Tensor,
+    UnknownUntilRun,
+    all_known,
+    known,
+)
 from onnxport.opset_maps.maps import onnx
 
 
@@ -102,12 +112,21 @@ def range_(xp: Namespace, start: Host, limit: Host, delta: Host) -> Any:
     bounds = [scalar(item) for item in (start, limit, delta)]
     dtype = xp.input_dtype(0) or ir.DataType.INT64
     if not dtype.is_floating_point():
-        return xp.arange(bounds[0], bounds[1], bounds[2], dtype)
+        return _whole_range(xp, bounds[0], bounds[1], bounds[2], dtype)
     if not all(isinstance(item, (int, float)) for item in bounds):
         raise UnknownUntilRun("the bounds of a floating-point range are known only when the model runs")
     count = max(math.ceil((bounds[1] - bounds[0]) / bounds[2]), 0)
     steps = xp.astype(xp.arange(0, count, 1, ir.DataType.INT64), dtype)
     return xp.add(xp.multiply(steps, bounds[2]), bounds[0])
+
+
+def _whole_range(xp: Namespace, start: Int, limit: Int, delta: Int, dtype: ir.DataType) -> Tensor:
+    """A range of whole numbers, empty where the step leads away from the limit, which frameworks refuse."""
+    if known(delta):
+        return xp.arange(start, int_op(xp, "max" if delta > 0 else "min", start, limit), delta, dtype)
+    count = int_op(xp, "max", 0, int_op(xp, "ceil_div", int_op(xp, "sub", limit, start), delta))
+    steps = xp.multiply(xp.arange(0, count), size_operand(xp, delta))
+    return xp.astype(xp.add(steps, size_operand(xp, start)), dtype)
 
 
 @onnx.op("EyeLike", versions=(9, 22))
@@ -243,7 +262,7 @@ def mel_weight_matrix(
     Source: the operator's reference in the ONNX specification, MelWeightMatrix-17.
     """
     count, frame, sample_rate = number(scalar(bins)), number(scalar(length)), number(scalar(rate))
-    low, high = float(scalar(lower)), float(scalar(upper))
+    low, high = real(scalar(lower)), real(scalar(upper))
     spectrum = frame // 2 + 1
     mel_low, mel_high = (2595 * math.log10(1 + f / 700) for f in (low, high))
     edges = np.arange(count + 2) * ((mel_high - mel_low) / (count + 2)) + mel_low

@@ -164,8 +164,10 @@ def thresholded_relu(xp: Namespace, x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @onnx.op("HardSigmoid", versions=(1, 6, 22))
 def hard_sigmoid(xp: Namespace, x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    """alpha x + beta between 0 and 1."""
-    return xp.clip(xp.add(xp.multiply(x, alpha), beta), 0, 1)
+    """alpha x + beta between 0 and 1; the sum of 16-bit numbers in 32 bits, since most of it may cancel."""
+    dtype = xp.dtype(x)
+    wide = xp.astype(x, ir.DataType.FLOAT) if dtype.bitwidth == 16 else x
+    return xp.astype(xp.clip(xp.add(xp.multiply(wide, alpha), beta), 0, 1), dtype)
 
 
 @onnx.op("Gelu", versions=(20,))

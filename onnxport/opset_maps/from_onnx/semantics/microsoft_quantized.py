@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
@@ -87,7 +88,15 @@ def _planes(xp: Namespace, x: Tensor, compute: Callable[[Tensor], Tensor], form:
     return xp.permute_dims(first, (0, *range(2, rank), 1))
 
 
-def _between_scales(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _in_whole_steps(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: ir.DataType) -> Tensor:
+    """x in steps of which a whole number makes 1, rounded, plus the zero point: how onnxruntime writes probabilities."""
+    offset = None if zero is None else xp.astype(zero, _FLOAT)
+    return saturated(xp, xp.multiply(x, xp.floor(xp.divide(1.0, scale))), offset, dtype)
+
+
+def _between_scales(
+    compute: Callable[..., Tensor], write: Callable[..., Tensor] = requantized
+) -> Callable[..., Tensor]:
     """An operator of quantized numbers, quantized, from what computes real ones; it takes the same attributes."""
 
     def operator(
@@ -101,7 +110,7 @@ def _between_scales(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
     ) -> Tensor:
         def narrow(x: Tensor) -> Tensor:
             wide = compute(xp, _real(xp, x, x_scale, x_zero), **form)
-            return requantized(xp, wide, y_scale, y_zero, xp.dtype(x))
+            return write(xp, wide, y_scale, y_zero, xp.dtype(x))
 
         return _planes(xp, x, narrow, form)
 
@@ -141,14 +150,17 @@ def qlinear_leaky_relu(xp: Namespace, x: Tensor, *, alpha: float = 0.01) -> Tens
 
 @microsoft_op(
     "QLinearSoftmax",
-    quantized_case(
-        "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (q, s, z, k, c)",
-        "uint8[N, 4] y",
-        f32(3, 4),
-        held="k = Constant <value = float {0.00390625}> () c = Constant <value = uint8 {0}> () ",
+    *(
+        quantized_case(
+            "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (q, s, z, k, c)",
+            "uint8[N, 4] y",
+            f32(64, 4),
+            held=f"k = Constant <value = float {{{scale}}}> () c = Constant <value = uint8 {{0}}> () ",
+        )
+        for scale in (0.00390625, 0.0039215687, 0.3)
     ),
 )
-@_between_scales
+@partial(_between_scales, write=_in_whole_steps)
 def qlinear_softmax(xp: Namespace, x: Tensor, *, axis: int = -1, opset: int = 13) -> Tensor:
     """Softmax, as its `opset` has it."""
     rank = xp.ndim(x)
