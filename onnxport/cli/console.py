@@ -144,16 +144,21 @@ def _fail(error: Exception, as_json: bool, code: int, verbose: bool) -> None:
 
 @contextmanager
 def failure_page(place: Path | None, *sources: str) -> Iterator[None]:
-    """Writes the report of a conversion that fails its proof as a page, where that is asked for.
+    """Has proofs inside gather what a page shows, where that is asked for, and writes the page of one that fails.
 
     Raises:
         ValidationError: as raised inside.
     """
-    try:
+    if place is None:
         yield
+        return
+    from onnxport.validation.gathering import with_details
+
+    try:
+        with with_details():
+            yield
     except ValidationError as error:
-        if place is not None:
-            error.report.to_html(place, command=typed(), files=sources)
+        error.report.to_html(place, command=typed(), files=sources)
         raise
 
 

@@ -44,7 +44,8 @@ def validate(
             model, other = given.resolve(source), resolve(converted)
             options: dict[str, Any] = {"methods": console.words(methods), **given.tolerances, **given.arguments}
             refuse(options, model, converted=other)
-            report = compare(model.model, other.model, inputs=model.inputs, runtimes=engines, **options)
+            page = given.html is not None
+            report = compare(model.model, other.model, inputs=model.inputs, runtimes=engines, details=page, **options)
         if given.html is not None:
             report.to_html(given.html, command=console.typed(), files=(source, *([converted] if converted else [])))
     if given.as_json:

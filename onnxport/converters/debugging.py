@@ -19,8 +19,9 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph import test_vectors
 from onnxport.graph.atomic import atomic_file, check_folder_of
 from onnxport.model import OnnxModel, as_onnx_model
+from onnxport.validation.inquiry import inquire
 from onnxport.validation.node_verdicts import node_verdicts, summary
-from onnxport.validation.operators import Inquiry, inquire, reproducer
+from onnxport.validation.operators import Inquiry, reproducer
 from onnxport.validation.parties import Party
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.model import OnnxModel
 from onnxport.options import check_sides, check_tolerances
+from onnxport.validation.gathering import with_details
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding
@@ -39,6 +41,7 @@ def validate(
     allow_pickle: bool = False,
     allow_code: bool = False,
     runtimes: Sequence[str] | None = None,
+    details: bool = False,
 ) -> Report:
     """Whether `converted` gives what `source` gives; a mismatch raises nothing, it stands in the report.
 
@@ -57,6 +60,7 @@ def validate(
         allow_code: allow either side to be a file that runs code of its own.
         runtimes: names of other engines that run the converted ONNX model too, each judged against the source likewise; what
             they give stands in ``report.witnesses`` and changes nothing of the verdict.
+        details: also run every layer by itself and keep samples of the outputs, for ``report.to_html`` to draw.
 
     Raises:
         InvalidModelError: a file is corrupt or of another kind.
@@ -95,7 +99,8 @@ def validate(
         hub = graphs[-1] if graphs else None  # the converted one where both are
         graph, notes = (hub.plain, hub.notes) if hub is not None else (None, ())
         binding = Binding(inputs, kwargs, signature=signature, methods=methods)
-        with watched(graphs if named else [], drawn=inputs is None and not kwargs):
+        gathering = with_details() if details else nullcontext()
+        with watched(graphs if named else [], drawn=inputs is None and not kwargs), gathering:
             tolerance = Tolerance(rtol, atol)
             return compare(
                 left, right, binding, graph=graph, tolerance=tolerance, seed=seed, notes=notes, witnesses=engines

@@ -144,6 +144,15 @@ class LocalRun:
     budget: tolerance.Budget
 
     @property
+    def error(self) -> tuple[float, float]:
+        """The greatest error and what is allowed of it; infinite where the result differs in NaN, infinity or its form."""
+        figures, differs = self.report.figures, self.report.verdict == "fail"
+        if figures is None:
+            return float("inf") if differs else 0.0, 0.0
+        # Both where both are numbers: those that are not count nothing there.
+        return float("inf") if differs and figures.max_abs <= figures.allowed else figures.max_abs, figures.allowed
+
+    @property
     def node(self) -> ir.Node:
         """The node that computes the value."""
         node = self.value.producer()
@@ -201,8 +210,7 @@ def place_of(node: ir.Node) -> str:
 
 
 def divergence_of(run: LocalRun) -> Divergence:
-    """What a report says of a run that differs."""
-    node, figures = run.node, run.report.figures
-    error, allowed = (figures.max_abs, figures.allowed) if figures is not None else (float("inf"), 0.0)
+    """The divergence of a run that differs, for a report."""
+    node, (error, allowed) = run.node, run.error
     source_op = node.metadata_props.get(f"{PREFIX}op", "")
     return Divergence(node.name or "", node.op_type, run.value.name or "", error, allowed, source_op, place_of(node))

@@ -1,11 +1,13 @@
-"""A report as one HTML page: no scripts, no other files."""
+"""A report as one HTML page that needs no other file."""
 
 from __future__ import annotations
 
 import hashlib
 import linecache
+import math
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,35 +15,38 @@ from html import escape
 from pathlib import Path
 
 from onnxport.validation.comparison import OutputReport
-from onnxport.validation.html_style import STYLE
+from onnxport.validation.html_details import around, depth, layers, values
+from onnxport.validation.html_parts import Cell, cells_of_row, chip, counted, document, frame, pairs, prose, table
+from onnxport.validation.html_style import NOTEBOOK_STYLE
 from onnxport.validation.records import Divergence, ProofRecord, SetReport
-from onnxport.validation.text import HEADINGS, SHOWN, because, milliseconds, percent, rows
+from onnxport.validation.text import HEADINGS, SHOWN, because, milliseconds, percent, rows, type_of
 
-_KINDS = {
-    "passed": "pass",
-    "failed": "fail",
-    "unproved": "unproved",
-    "refused": "fail",
-    "impossible": "fail",
-    **{shown: kind for kind, shown in SHOWN.items()},
-}
-_NUMBERS = frozenset(HEADINGS[4:])  # the columns whose cells are not broken
 _AROUND = 3  # lines of the user's code above and below the one that a node comes from
+_HEADING = re.compile(r"<(/?)h([1-4])>")
 _PLACE = re.compile(r"(?P<file>[^\s,']+\.py):(?P<line>\d+)$")
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """How to get the report again: the command line, and the name and SHA-256 of each model file; empty where unknown."""
+    """How to get the report again: the command line, and each file of the models; empty where unknown."""
 
     command: str = ""
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[ModelFile, ...] = ()
 
 
-def sha256(file: Path) -> str:
-    """The SHA-256 of a file's contents."""
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+@dataclass(frozen=True)
+class ModelFile:
+    """A file that a report is about."""
+
+    name: str
+    size: int  # in bytes
+    sha256: str
+
+    @classmethod
+    def of(cls, file: Path) -> ModelFile:
+        """The facts about a file's contents."""
+        with open(file, "rb") as stream:
+            return cls(file.name, file.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest())
 
 
 def page(report: ProofRecord, repeat: Repeat | None = None) -> str:
@@ -55,7 +60,9 @@ def pages(reports: Sequence[tuple[str, ProofRecord]], repeat: Repeat | None = No
     worst = next((kind for kind in ("failed", "unproved") if kind in verdicts), "passed")
     first = next(report for _, report in reports if report.verdict == worst)
     title = f"{worst}: {first.converted} against {first.source}"
-    shown = [line for name, report in reports for line in _section(name, report)]
+    # A heading stands one level below what it belongs to: below the verdict on several reports that of each.
+    down = int(len(reports) > 1)
+    shown = [_lowered(line, down) for name, report in reports for line in _section(name, report)]
     return document(title, [*_overview(worst, reports), *shown, *_repeat(repeat or Repeat(), first)])
 
 
@@ -67,44 +74,80 @@ def _overview(worst: str, reports: Sequence[tuple[str, ProofRecord]]) -> list[st
     return [f"<h1>{chip(worst)} {escape(names)}</h1>"]
 
 
-def document(title: str, lines: Iterable[str]) -> str:
-    """A page that needs no other file."""
+def fragment(report: ProofRecord) -> str:
+    """The verdict and the table of outputs without the page around them, for a notebook."""
     return "\n".join(
         [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
-            *lines,
-            "</main></body></html>",
+            f'<div class="onnxport-report"><style>{NOTEBOOK_STYLE}</style>',
+            f"<h3>{_heading('', report)}</h3>",
+            *(_lowered(line, 2) for line in _why(report)),
+            f"{_outputs(report)}</div>",
         ]
     )
 
 
-def fragment(report: ProofRecord) -> str:
-    """The verdict and the table of outputs without the page around them, for a notebook."""
-    return "\n".join(
-        [f"<h3>{_heading('', report)}</h3>", *_why(report), f'<div style="overflow-x: auto">{_outputs(report)}</div>']
-    )
+def _lowered(line: str, levels: int) -> str:
+    """A line whose headings are so many levels lower; what users wrote is escaped and holds none."""
+    return _HEADING.sub(lambda match: f"<{match[1]}h{int(match[2]) + levels}>", line)
 
 
 def _section(name: str, report: ProofRecord) -> list[str]:
     return [
         f"<h1>{_heading(name, report)}</h1>",
-        f'<p class="soft">{escape(_summary(report))}</p>',
+        f'<p class="soft">{prose(_summary(report))}</p>',
         *_why(report),
         "<h2>Outputs</h2>",
         _outputs(report),
+        *_of_details(report),
         *_witnesses(report),
         "<h2>Inputs and timings</h2>",
-        _table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
+        *_latency(report),
+        table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
         "<details><summary>Every output on every set of inputs</summary>",
-        _table(HEADINGS, rows(report)),
+        table(HEADINGS, rows(report)),
         "</details><details><summary>Where the budgets come from</summary>",
-        _table(("inputs", "output", "budget"), [(s.name, o.name, o.budget) for s in report.sets for o in s.outputs]),
+        table(("inputs", "output", "budget"), [(s.name, o.name, o.budget) for s in report.sets for o in s.outputs]),
         "</details>",
         *_notes(report),
     ]
+
+
+def _of_details(report: ProofRecord) -> list[str]:
+    """The error along the depth, the plots of the outputs, the table of layers; nothing where none were asked for."""
+    if report.details is None:
+        return []
+    worst = list(_worst_of_each(report).values())
+    return [*depth(report.details), *values(report.details, worst), *layers(report.details)]
+
+
+def _latency(report: ProofRecord) -> list[str]:
+    """The usual time of a run and the size of the graph; of the sets below each side ran once."""
+    details = report.details
+    if details is None or details.latency is None:
+        return []
+    source, converted = details.latency
+    nodes = {"graph": f"{counted(details.nodes, 'node')}, {size(details.weights)} of weights"} if details.nodes else {}
+    return [
+        pairs(
+            {
+                "a run of the source": f"{milliseconds(source)} on {details.inputs!r}, the median of several",
+                "a run of the converted model": milliseconds(converted),
+                **nodes,
+            }
+        )
+    ]
+
+
+def size(number: int) -> str:
+    """A number of bytes.
+
+    >>> size(12), size(2_500_000)
+    ('12 bytes', '2.5 MB')
+    """
+    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
+        if number >= 10**power:
+            return f"{number / 10**power:.3g} {unit}"
+    return counted(number, "byte")
 
 
 def _heading(name: str, report: ProofRecord) -> str:
@@ -112,31 +155,22 @@ def _heading(name: str, report: ProofRecord) -> str:
     return f"{lead}{chip(report.verdict)} {escape(str(report.converted))} against {escape(str(report.source))}"
 
 
-def chip(verdict: str) -> str:
-    """A verdict in its colours."""
-    return f'<span class="chip {_KINDS[verdict]}">{escape(verdict)}</span>'
-
-
 def _summary(report: ProofRecord) -> str:
     names = {output.name for item in report.sets for output in item.outputs}
     worst = report.worst
     figures = worst.figures if worst is not None else None
-    size = (
-        f"; up to {percent(figures.used)} of the budget used, greatest difference {figures.max_abs:.2g}"
-        if figures
-        else ""
-    )
-    return f"{counted(len(names), 'output')} on {counted(len(report.sets), 'set')} of inputs{size}"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    distance = ""
+    if figures is not None:
+        share = f"up to {percent(figures.used)} of the budget used, " if math.isfinite(figures.used) else ""
+        distance = f"; {share}greatest difference {figures.max_abs:.2g}"
+    return f"{counted(len(names), 'output')} on {counted(len(report.sets), 'set')} of inputs{distance}"
 
 
 def _why(report: ProofRecord) -> list[str]:
     """What is wrong, the first divergent node before all."""
-    parts = _divergence(report.divergence) if report.divergence is not None else []
+    place = report.details.around if report.details is not None else None
+    drawn = around(place) if place is not None else ""
+    parts = _divergence(report.divergence, drawn) if report.divergence is not None else []
     reasons = [f"{item.name}: {item.error}" for item in report.sets if item.error]
     for item in report.sets:
         for output in item.outputs:
@@ -145,13 +179,13 @@ def _why(report: ProofRecord) -> list[str]:
                 change = f"{figures.source!r} became {figures.converted!r}" if figures else ""
                 values = f"; greatest difference at {list(figures.where)}: {change}" if figures else ""
                 reasons.append(f"{item.name}, {output.name}: {output.reason}{values}")
-    parts += [f'<div class="why fail"><p>{escape(text)}</p></div>' for text in reasons]
+    parts += [f'<div class="why fail"><p>{prose(text)}</p></div>' for text in reasons]
     return parts + [
-        f'<div class="why unproved"><p>unproved: {escape(because(item))}</p></div>' for item in report.unproved
+        f'<div class="why unproved"><p>unproved: {prose(because(item))}</p></div>' for item in report.unproved
     ]
 
 
-def _divergence(node: Divergence) -> list[str]:
+def _divergence(node: Divergence, drawn: str) -> list[str]:
     facts = {
         "operator": f"{node.op} {node.node!r}" if node.node else node.op,
         "written for": node.source_op,
@@ -162,8 +196,9 @@ def _divergence(node: Divergence) -> list[str]:
     code = excerpt(node.where)
     return [
         '<section class="why fail"><h2>First divergent node</h2>',
-        _pairs({name: text for name, text in facts.items() if text}),
+        pairs({name: text for name, text in facts.items() if text}),
         f"<pre>{code}</pre>" if code else "",
+        drawn,
         "</section>",
     ]
 
@@ -178,9 +213,10 @@ def excerpt(where: str) -> str:
     if not 0 < number <= len(lines):
         return ""
     first = max(1, number - _AROUND)
+    code = textwrap.dedent("".join(lines[first - 1 : number + _AROUND])).splitlines()
     shown = []
-    for at, text in enumerate(lines[first - 1 : number + _AROUND], start=first):
-        line = f"{at:5d}  {escape(text.rstrip())}"
+    for at, text in enumerate(code, start=first):
+        line = f"{at:{len(str(number + _AROUND))}d}  {escape(text.rstrip())}"
         shown.append(f"<mark>{line}</mark>" if at == number else line)
     return "\n".join(shown)
 
@@ -194,29 +230,34 @@ def _candidates(file: str) -> Iterable[str]:
             yield path
 
 
-def _outputs(report: ProofRecord) -> str:
-    """One row an output: the worst set of those that compared values, where one did."""
+def _worst_of_each(report: ProofRecord) -> dict[str, tuple[str, OutputReport]]:
+    """For each output the worst set of those that compared values, where one did, and the verdict there."""
     worst: dict[str, tuple[str, OutputReport]] = {}
     for item in report.sets:
         for output in item.outputs:
             seen = worst.get(output.name)
             if seen is None or _rank(output) > _rank(seen[1]):
                 worst[output.name] = (item.name, output)
+    return worst
+
+
+def _outputs(report: ProofRecord) -> str:
+    """One row an output."""
     lines = []
     unproved = dict(report.unproved)
-    for name, (inputs, output) in worst.items():
+    for name, (inputs, output) in _worst_of_each(report).items():
         figures = output.figures
         over = output.verdict == "fail"
         width = 100 if over or figures is None else min(100, 100 * figures.used)
         bar = f'<span class="bar{" over" if over else ""}"><i style="width:{width:.0f}%"></i></span>'
         cells = [
-            ("output", f"<code>{escape(name)}</code>", ""),
-            ("verdict", chip(SHOWN["unproved" if name in unproved and not over else output.verdict]), ""),
-            ("type", escape(f"{output.dtype}{list(output.shape)}"), ""),
-            ("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
-            ("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
-            ("used", f"{bar}{_used(figures.used, over)}" if figures else "", "n"),
-            ("worst on", escape(inputs), ""),
+            Cell("output", f"<code>{escape(name)}</code>"),
+            Cell("verdict", chip(SHOWN["unproved" if name in unproved and not over else output.verdict])),
+            Cell("type", escape(type_of(output))),
+            Cell("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
+            Cell("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
+            Cell("used", f"{bar}{_used(figures.used, over)}" if figures else "", "n"),
+            Cell("worst on", escape(inputs)),
         ]
         lines.append(cells_of_row(cells))
     headings = ("output", "verdict", "type", "max |diff|", "allowed", "used", "worst on")
@@ -250,7 +291,7 @@ def _witnesses(report: ProofRecord) -> list[str]:
     reasons += [(item, f"note: {note}") for item in report.witnesses for note in item.notes]
     return [
         "<h2>Other engines</h2>",
-        _table(("engine", "verdict", "sets", "loading", "a run"), body),
+        table(("engine", "verdict", "sets", "loading", "a run"), body),
         *(f'<p class="soft">{escape(f"{item}: {line}")}</p>' for item, line in reasons),
     ]
 
@@ -262,49 +303,14 @@ def _notes(report: ProofRecord) -> list[str]:
 
 
 def _repeat(repeat: Repeat, report: ProofRecord) -> list[str]:
-    files = {f"SHA-256 of {name}": digest for name, digest in repeat.files}
+    files = {item.name: f"{size(item.size)}, SHA-256 {item.sha256}" for item in repeat.files}
     return [
         "<h2>To repeat it</h2>",
         f"<pre>{escape(repeat.command)}</pre>" if repeat.command else "",
-        _pairs({**files, "written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **report.versions}),
+        pairs({**files, "written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **report.versions}),
     ]
 
 
 def _set_row(item: SetReport) -> tuple[str, ...]:
     inputs = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in item.inputs)
     return (item.name, inputs, f"{item.source_seconds * 1e3:.1f} ms", f"{item.converted_seconds * 1e3:.1f} ms")
-
-
-def _table(headings: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
-    lines = []
-    for row in body:
-        pairs = zip(headings, row, strict=True)
-        shown = [
-            (
-                name,
-                chip(text) if text in _KINDS and name == "verdict" else escape(text),
-                "n" if name in _NUMBERS else "",
-            )
-            for name, text in pairs
-        ]
-        lines.append(cells_of_row(shown))
-    return frame(headings, lines)
-
-
-def cells_of_row(cells: Iterable[tuple[str, str, str]]) -> str:
-    """Cells of one row, each one element, which stands beside its label where rows are cards."""
-    return "".join(
-        f'<td data-label="{escape(name)}"{f" class={kind}" if kind else ""}>{f"<div>{inner}</div>" if inner else ""}</td>'
-        for name, inner, kind in cells
-    )
-
-
-def frame(headings: Sequence[str], lines: Iterable[str]) -> str:
-    """A table of rows, each the cells that `cells_of_row` gives."""
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _pairs(pairs: dict[str, str]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in pairs.items())}</dl>"

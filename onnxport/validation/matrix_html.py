@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.html import cells_of_row, chip, counted, document, frame
+from onnxport.validation.html_parts import Cell, cells_of_row, chip, counted, document, frame, prose
 from onnxport.validation.matrix import VERDICTS, Entry, rows_of
 from onnxport.validation.text import milliseconds, percent
 
@@ -32,8 +32,8 @@ def matrix_page(entries: Sequence[Entry], folder: Path) -> str:
     body = [
         cells_of_row(
             [
-                ("model", f"<code>{escape(model)}</code>", ""),
-                *((column, "".join(_cell(item, folder) for item in cells.get(column, ())), "") for column in columns),
+                Cell("model", f"<code>{escape(model)}</code>"),
+                *(Cell(column, "".join(_cell(item, folder) for item in cells.get(column, ()))) for column in columns),
             ]
         )
         for model, cells in rows.items()
@@ -61,8 +61,9 @@ def summary(entries: Sequence[Entry]) -> str:
 
 def _cell(entry: Entry, folder: Path) -> str:
     facts = [] if math.isnan(entry.used) else [f"{percent(entry.used)} of the budget"]
+    facts = ["over the budget"] if math.isinf(entry.used) else facts
     facts += [] if math.isnan(entry.seconds) else [milliseconds(entry.seconds)]
-    below = f'<div class="soft">{escape(", ".join(facts))}</div>' if facts else ""
+    below = f'<div class="soft">{prose(", ".join(facts))}</div>' if facts else ""
     return f"<div>{_linked(entry, folder, chip(entry.verdict))}{below}</div>"
 
 
@@ -81,7 +82,7 @@ def _reasons(entries: Sequence[Entry], folder: Path) -> list[str]:
         return []
     items = (
         f'<div class="why {"unproved" if entry.verdict == "unproved" else "fail"}">'
-        f"<p>{_linked(entry, folder, escape(entry.model))}, {escape(entry.column)}: {escape(entry.reason)}</p></div>"
+        f"<p>{_linked(entry, folder, escape(entry.model))}, {escape(entry.column)}: {prose(entry.reason)}</p></div>"
         for entry in sorted(wrong, key=lambda entry: -VERDICTS.index(entry.verdict))
     )
     return ["<h2>What is not passed</h2>", *items]

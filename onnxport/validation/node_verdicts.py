@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxport.graph.segments import segment
-from onnxport.validation.operators import Inquiry, OperatorError
+from onnxport.validation.details import OperatorError
+from onnxport.validation.operators import Inquiry
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "not compared"
 

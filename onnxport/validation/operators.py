@@ -13,46 +13,12 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.test_vectors import Vectors
 from onnxport.validation import tolerance
+from onnxport.validation.details import OperatorError
 from onnxport.validation.divergence import LocalRun, in_form_of, place_of, source_names
 from onnxport.validation.input_sets.base import InputSet
-from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
 from onnxport.validation.operator_runs import OperatorRuns, Take
-from onnxport.validation.parties import Comparison, Party, Tolerance
-from onnxport.validation.proof import bound, run_converted
-from onnxport.validation.runners import Binding
+from onnxport.validation.parties import Comparison
 from onnxport.validation.runners.base import Runner
-
-
-@dataclass(frozen=True)
-class OperatorError:
-    """One operator whose result the source knows too.
-
-    Attributes:
-        node: name of the ONNX node.
-        op: its operator.
-        output: the value that was compared.
-        local: greatest error when the nodes since the last known values are fed with the source's own.
-        allowed: the budget of that.
-        propagated: greatest error of the value in the converted model's own run.
-        differs: the local error is beyond its budget.
-        source_op: the operator of the source framework.
-        where: module, file and line in the user's code.
-    """
-
-    node: str
-    op: str
-    output: str
-    local: float
-    allowed: float
-    propagated: float
-    differs: bool
-    source_op: str = ""
-    where: str = ""
-
-    @property
-    def share(self) -> float:
-        """The share of its budget that the local error takes."""
-        return float("inf") if self.differs and not self.allowed else self.local / self.allowed if self.allowed else 0.0
 
 
 @dataclass(frozen=True)
@@ -74,15 +40,14 @@ class Inquiry:
     worst: LocalRun | None
 
 
-def inquire(source: Party, converted: Party, binding: Binding, seed: int = 0) -> Inquiry:
-    """Runs every operator of the converted ONNX model on the source's own values.
+def inquiry_on(parties: Comparison, item: InputSet, *, failed: bool) -> Inquiry:
+    """Runs every operator of the converted ONNX model on the source's own values, on one set of inputs.
 
     Raises:
-        InvalidInputError: the source runs on no inputs, or tells of none of its inner values.
+        InvalidInputError: the source tells of none of its inner values.
     """
-    parties = bound(source, converted, binding, graph=converted.model.model, tolerance=Tolerance())
-    item, failed = _telling_set(parties, seed)
-    graph = converted.model.model
+    graph = parties.graph
+    assert graph is not None
     assert parties.specs is not None
     feeds = {spec.name: leaf for spec, leaf in zip(parties.specs, item.leaves, strict=True)}
     operators: dict[int, OperatorError] = {}
@@ -133,21 +98,6 @@ def _names(source: Runner, graph: ir.Model, kinds: Mapping[str, np.ndarray]) -> 
     return source_names(graph, kinds, forms_vary=source.inner_forms_vary)
 
 
-def _telling_set(parties: Comparison, seed: int) -> tuple[InputSet, bool]:
-    """The first set of inputs on which the outputs differ, else the first; and whether they do."""
-    first: InputSet | None = None
-    try:
-        for run in source_runs(parties, seed, []):
-            report = run_converted(parties, run.inputs, run.outputs, run.seconds, [])
-            if report is not None and report.failed:
-                return run.inputs, True
-            first = first or run.inputs
-    except SourceCannotRun as error:
-        raise InvalidInputError(str(error)) from error
-    assert first is not None
-    return first, False
-
-
 def _distance(expected: np.ndarray, result: Any) -> float:
     if not isinstance(result, np.ndarray) or result.shape != expected.shape or expected.dtype.kind in "OUS":
         return float("nan")
@@ -161,8 +111,7 @@ def _differs(run: LocalRun) -> bool:
 
 
 def _described(run: LocalRun, propagated: float) -> OperatorError:
-    figures, node = run.report.figures, run.node
-    local, allowed = (figures.max_abs, figures.allowed) if figures else (float("inf") if _differs(run) else 0.0, 0.0)
+    node, (local, allowed) = run.node, run.error
     props = node.metadata_props
     return OperatorError(
         node.name or "",

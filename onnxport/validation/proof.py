@@ -21,8 +21,10 @@ from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
 from onnxport.progress import stage
+from onnxport.validation.details import Details, Sample
 from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
+from onnxport.validation.gathering import details_wanted, gathered, samples_of
 from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
 from onnxport.validation.judgement import judged
@@ -68,12 +70,13 @@ def compare(
     ran: list[tuple[InputSet, SetReport]] = []
     failed: list[InputSet] = []
     judged_runs: list[SourceRun] = []
+    samples: list[Sample] | None = [] if details_wanted() else None
     try:
         usual: Outputs = []
         for run in source_runs(parties, seed, remarks):
             stage(f"proving: {run.inputs.name}")
             usual = usual or run.outputs
-            report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual)
+            report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual, samples)
             ran += [(run.inputs, report)] if report is not None else []
             judged_runs += [run] if report is not None and witnesses else []
             failed += [run.inputs] if report is not None and report.failed else []
@@ -97,7 +100,12 @@ def compare(
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
     others = _testimonies(witnesses, converted.file, parties, judged_runs)
-    return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right), others)
+    details: Details | None = None
+    if samples is not None and ran:
+        shown = failed[0] if failed else ran[0][0]
+        details = gathered(parties, shown, samples, divergence, failed=bool(failed))
+    notes = tuple(dict.fromkeys(remarks))
+    return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details)
 
 
 def _testimonies(
@@ -203,8 +211,11 @@ def run_converted(
     source_seconds: float,
     notes: list[str],
     usual: Outputs | None = None,
+    samples: list[Sample] | None = None,
 ) -> SetReport | None:
     """What the converted model gives on a set, against what the source gave; `usual` is what that gave on the first set.
+
+    Samples of what was compared are added to `samples`, where these are wanted.
 
     None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do: an error is
     no wrong number; where the source gives another number of outputs than at first, as PyTorch's `chunk` of one row, which
@@ -215,14 +226,20 @@ def run_converted(
         return None
     try:
         with timed():
-            return _run_converted(parties, item, expected, source_seconds, notes, usual or expected)
+            return _run_converted(parties, item, expected, source_seconds, notes, usual or expected, samples)
     except OutOfTime as error:
         notes.append(f"{item.name}: left out, {error}")
         return None
 
 
 def _run_converted(
-    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str], usual: Outputs
+    parties: Comparison,
+    item: InputSet,
+    expected: Outputs,
+    source_seconds: float,
+    notes: list[str],
+    usual: Outputs,
+    samples: list[Sample] | None,
 ) -> SetReport | None:
     described = _described(item, parties.specs)
     started = time.perf_counter()
@@ -248,6 +265,8 @@ def _run_converted(
         return SetReport(item.name, described, (), source_seconds, seconds, reason)
     pairs = [_of_usual_rank(pair, usual[pair.index][1], item.name, notes) for pair in pairs]
     outputs = judged(parties, item, parties.source_leaves(item.leaves), pairs)
+    if samples is not None:
+        samples += samples_of(item.name, pairs)
     return SetReport(item.name, described, tuple(outputs), source_seconds, seconds, certain=item.certain)
 
 

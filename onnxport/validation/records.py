@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnxport.validation.comparison import RANDOM, RANDOM_SHAPE, STOPPED, OutputReport
+from onnxport.validation.details import Details
 
 Outcome = Literal["passed", "failed", "unproved"]
 
@@ -191,6 +192,7 @@ class ProofRecord:
         divergence: on failure, the first node that differs by itself, where the search has one.
         not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
         witnesses: what other engines give for the converted file; the verdict is without them.
+        details: what only the page shows; None unless a page was asked for before the proof.
     """
 
     source: Side
@@ -201,6 +203,7 @@ class ProofRecord:
     divergence: Divergence | None = None
     not_loaded: str = ""
     witnesses: tuple[WitnessRecord, ...] = ()
+    details: Details | None = None
 
     @property
     def verdict(self) -> Outcome:

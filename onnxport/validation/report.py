@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.html import Repeat, fragment, page, pages, sha256
+from onnxport.validation.html import ModelFile, Repeat, fragment, page, pages
 from onnxport.validation.records import ProofRecord
 from onnxport.validation.text import lines
 
@@ -29,7 +30,9 @@ class Report(ProofRecord):
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
         summary = {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved}
         witnesses = [{"verdict": item.verdict, **dataclasses.asdict(item)} for item in self.witnesses]
-        plain: dict[str, Any] = _as_json({**summary, **dataclasses.asdict(self), "witnesses": witnesses})
+        own = dataclasses.asdict(dataclasses.replace(self, details=None))
+        del own["details"]  # hundreds of numbers to draw; `onnxport debug --json` has the layers
+        plain: dict[str, Any] = _as_json({**summary, **own, "witnesses": witnesses})
         return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -64,8 +67,10 @@ def write_pages(
 
 
 def repeat(command: str, files: Sequence[str | os.PathLike[str]]) -> Repeat:
-    """How to get a report again, with the hashes of those of `files` that are files."""
-    return Repeat(command, tuple((Path(file).name, sha256(Path(file))) for file in files if Path(file).is_file()))
+    """How to get a report again, with the sizes and hashes of those of `files` that are files, and of weights beside them."""
+    present = [Path(file) for file in files if Path(file).is_file()]
+    weights = [data for file in present for data in sorted(file.parent.glob(f"{glob.escape(file.name)}.*.data"))]
+    return Repeat(command, tuple(ModelFile.of(file) for file in dict.fromkeys([*present, *weights])))
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from onnxport.validation.comparison import OutputReport
 from onnxport.validation.records import ProofRecord, WitnessRecord
 
 SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
@@ -27,7 +30,6 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
     for item in report.sets:
         for output in item.outputs:
             figures = output.figures
-            kind = f"{output.dtype}{list(output.shape)}"
             numbers = [""] * 8
             if figures:
                 ulp = "" if figures.ulp is None else f"{figures.ulp:.1f}"
@@ -35,12 +37,19 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
                 numbers = [f"{figures.max_abs:.2e}", f"{figures.allowed:.2e}", percent(figures.used), ulp]
                 numbers += [f"{figures.mean:.1e}", f"{figures.p99:.1e}", cosine]
                 numbers.append(f"{figures.mismatched}/{figures.total}")
-            result.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
+            result.append((item.name, output.name, SHOWN[output.verdict], type_of(output), *numbers))
     return result
 
 
+def type_of(output: OutputReport) -> str:
+    """Element type and shape; NumPy's types of text are strings, whatever their length."""
+    return f"{'string' if output.dtype.startswith(('<U', '|S')) else output.dtype}{list(output.shape)}"
+
+
 def percent(share: float) -> str:
-    """A share of the budget, in three characters or as a multiple."""
+    """A share of the budget, in three characters or as a multiple; "over" where nothing was allowed."""
+    if math.isinf(share):
+        return "over"
     return f"{100 * share:.0f}%" if share < 10 else f"{share:.0f}x" if share < 1e5 else f"{share:.0e}x"
 
 

@@ -59,7 +59,25 @@ function measured(frame) {
   const cut = [...page.querySelectorAll(".wide")].filter(item => item.scrollWidth > item.clientWidth + 1);
   const loose = [...page.querySelectorAll("td")].filter(item => item.childNodes.length > 1);
   const head = page.querySelector("thead").getBoundingClientRect();
+  // Drawings need 3 : 1 where they carry what is shown.
+  let faint = 99;
+  for (const node of page.querySelectorAll(".plot svg :is(path, rect):not(.grid)")) {
+    const style = view.getComputedStyle(node), color = style.stroke === "none" ? style.fill : style.stroke;
+    const [a, b] = [light(numbers(color)), light(behind(node.closest("figure"), view))];
+    faint = Math.min(faint, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const crossing = [...page.querySelectorAll(".axes > div")].filter(axis => {
+    const boxes = [...axis.children].map(item => item.getBoundingClientRect());
+    return boxes.some((a, i) => boxes.some((b, k) => i < k && meet(a, b)));
+  });
+  const levels = [...page.querySelectorAll("h1, h2, h3, h4, h5")].map(item => +item.tagName[1]);
   return {
+    faint, crossing: crossing.length,
+    broken: [...page.querySelectorAll(".n")].filter(item => item.getClientRects().length > 1).length,
+    skipped: levels.filter((level, i) => i && level > levels[i - 1] + 1).length,
+    plots: page.querySelectorAll("svg").length,
+    mute: page.querySelectorAll("svg:not([role=img][aria-label])").length,
     over: root.scrollWidth - root.clientWidth, cut: cut.length, loose: loose.length, contrast: least, where, small,
     cards: head.height < 2,
     dark: light(numbers(view.getComputedStyle(page.body).backgroundColor)) < 0.2,
@@ -84,7 +102,7 @@ window.onload = () => {
 def pages(tmp_path_factory):
     """The page of a proof that fails, with witnesses, and the one of many models."""
     source, other = (onnx.parser.parse_model(TEXT % op) for op in ("Relu", "Sigmoid"))
-    report = onnxport.validate(source, other)
+    report = onnxport.validate(source, other, details=True)
     assert report.verdict == "failed"
     refusing = WitnessRecord("b", "Engine of another kind", "2.0", refused=f"no kernel for {'ArgMax' * 20}-13")
     report = replace(report, witnesses=(WitnessRecord("a", "Engine", "1.0", sets=report.sets), refusing))
@@ -102,7 +120,7 @@ def pages(tmp_path_factory):
         json.dumps({"error": {"type": "InvalidInputError", "message": "--opset is 99: 13 to 28"}})
     )
     write_matrix(folder / "matrix.html", read_entries(sorted(folder.glob("*.json"))))
-    same = onnxport.validate(source, source)
+    same = onnxport.validate(source, source, details=True)
     same.to_html(folder / "passed.html", command="onnxport convert net.onnx -o other.onnx --html passed.html")
     chance = onnx.parser.parse_model(CHANCE)
     unproved = onnxport.validate(chance, chance)
@@ -121,6 +139,8 @@ net (float[batch,3] x) => (float[batch,3] y) { y = RandomUniformLike(x) }"""
 # A page that has a report in it, light or dark by itself.
 NOTEBOOK = """body { font: 14px sans-serif; background: #fff; color: #000; }
 @media (prefers-color-scheme: dark) { body { background: #111; color: #eee; } }"""
+# How many drawings a page has at least: the layers, and what differs of the outputs.
+PLOTS = {"report": 5, "passed": 1, "trip": 6}
 # The verdict, then what is wrong.
 ORDER = {
     "report": ["failed", "First "],
@@ -148,18 +168,78 @@ def test_the_pages_are_read_at_every_width(pages, tmp_path, scheme):
         assert found["loose"] == 0, (name, width, found)  # a cell is one thing beside its label
         assert found["contrast"] >= 4.5, (name, width, found)
         assert found["small"] >= 12, (name, width, found)
+        assert found["faint"] >= 3, (name, width, found)
+        assert (found["crossing"], found["broken"], found["skipped"], found["mute"]) == (0, 0, 0, 0), (
+            name,
+            width,
+            found,
+        )
+        assert found["plots"] >= PLOTS.get(name, 0), (name, found)
         assert found["dark"] == (scheme == "dark")
         assert [text[:6] for text in found["order"]][: len(ORDER[name])] == ORDER[name], (name, found["order"])
     if os.environ.get("ONNXPORT_PICTURES"):
         for name, width in shown:
             (tmp_path / f"{name}.html").write_text(pages[name])
             picture = f"{os.environ['ONNXPORT_PICTURES']}/{name}-{width}-{scheme}.png"
-            browse(tmp_path, scheme, f"--window-size={width},2000", f"--screenshot={picture}", f"{name}.html")
+            # A window is at least 500 pixels wide: what is narrower stands in a frame.
+            frame = f'<body style="margin:0"><iframe src="{name}.html" style="border:0" width="{width}" height="4000">'
+            (tmp_path / "framed.html").write_text(f"<!doctype html>{frame}</iframe>")
+            browse(tmp_path, scheme, f"--window-size={max(width, 500)},4000", f"--screenshot={picture}", "framed.html")
 
 
-def measured(folder, scheme):
+# Clicks on the headings of the table of layers, by its keyboard's means, and notes what each gives.
+PRESS = """
+window.onload = () => {
+  const table = document.querySelector("table.sortable"), notes = [];
+  const column = i => [...table.tBodies[0].rows].map(row => row.cells[i].innerText.trim());
+  const sorted = () => [...table.querySelectorAll("th")].map(head => head.getAttribute("aria-sort"));
+  for (const place of PLACES) {
+    const button = table.querySelectorAll("th button")[place];
+    button.focus({focusVisible: true});
+    const ring = getComputedStyle(button).outlineStyle, reached = document.activeElement === button;
+    button.click();
+    notes.push({column: column(place), sorted: sorted(), ring, reached, order: column(0)});
+  }
+  const result = document.createElement("pre");
+  result.id = "result";
+  result.textContent = JSON.stringify([...notes, table.caption.innerText]);
+  document.body.append(result);
+};
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1024])
+def test_the_table_of_layers_is_sorted_by_its_headings(pages, tmp_path, width):
+    """The first press on a number brings the greatest to the top, the next the smallest; the keyboard reaches each."""
+    script = PRESS.replace("PLACES", "[3, 3, 2, 0, 1]")
+    (tmp_path / "frames.html").write_text(pages["report"].replace("</main>", f"</main><script>{script}</script>"))
+    *notes, caption = measured(tmp_path, "light", f"--window-size={width},900")
+    assert caption
+    down, up, names, places, verdicts = notes
+    assert len(down["column"]) == 3
+    numbers = [float(text) for text in down["column"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[0] > numbers[-1]
+    assert [float(text) for text in up["column"]] == numbers[::-1]
+    assert names["column"] == sorted(names["column"])
+    assert places["column"] == ["1", "2", "3"]
+    assert verdicts["column"][0] == "FAIL"
+    states = [note["sorted"] for note in notes]
+    assert [[state for state in item if state] for item in states] == [
+        [x] for x in ("descending", "ascending", "ascending", "ascending", "descending")
+    ]
+    assert [item.index(next(filter(None, item))) for item in states] == [3, 3, 2, 0, 1]
+    assert all(note["reached"] and note["ring"] == "solid" for note in notes)
+
+
+def test_without_scripts_the_headings_are_words(pages):
+    assert "<button" not in pages["report"].split("<script>")[0]
+    assert pages["report"].count("<script>") == 1
+
+
+def measured(folder, scheme, *options):
     """What the script measures of each frame."""
-    dom = browse(folder, scheme, "--virtual-time-budget=4000", "--dump-dom", "frames.html")
+    dom = browse(folder, scheme, *options, "--virtual-time-budget=4000", "--dump-dom", "frames.html")
     match = re.search(r'<pre id="result">(.*?)</pre>', dom, re.DOTALL)
     assert match, dom[-500:]
     return json.loads(html.unescape(match[1]))
