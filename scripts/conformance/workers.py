@@ -39,22 +39,28 @@ def work(todo: Iterable[str], findings: Callable[[str], Iterable[Sequence[Any]]]
 
 
 def supervise(module: str, todo: list[str], results: Path, seconds: float, *more: str) -> None:
-    """Runs workers ``python -m module --results ... --work ...`` until every item has its line; `seconds` are for one item."""
+    """Runs workers ``python -m module --results ... --work ...`` until every item has its line.
+
+    `seconds` are for one item, of the worker's processor: a machine that others use takes longer. One that waits is given up
+    after ten times as long.
+    """
     while todo:
         command = [sys.executable, "-m", module, "--results", str(results), *more, "--work", *todo]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert worker.stdout is not None
         current, ended, late = todo[0], False, False
-        buffer, deadline = b"", time.monotonic() + seconds
+        buffer, started = b"", _Spent(worker.pid)
         while not ended:
-            ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([worker.stdout], [], [], 1.0)
+            late = not ready and started.beyond(seconds)
+            if not ready and not late:
+                continue
             chunk = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
-            late = not ready
             ended = not chunk
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
             for name, found in filter(None, map(_parsed, lines)):
-                current, deadline = name, time.monotonic() + seconds
+                current, started = name, _Spent(worker.pid)
                 if found is not None:
                     todo.remove(name)
                     note(results, name, found)
@@ -64,6 +70,28 @@ def supervise(module: str, todo: list[str], results: Path, seconds: float, *more
             reason = f"more than {seconds:.0f} s" if late else "the process died"
             note(results, current, [("", "timeout" if late else "defect", reason)])
             todo.remove(current)
+
+
+class _Spent:
+    """The time since now, of a process and of the clock."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._clock, self._own = pid, time.monotonic(), _processor(pid)
+
+    def beyond(self, seconds: float) -> bool:
+        """Whether the process has worked for so long, or waited for ten times as long."""
+        wall, own = time.monotonic() - self._clock, _processor(self._pid)
+        worked = wall if own is None or self._own is None else own - self._own
+        return worked > seconds or wall > 10 * seconds
+
+
+def _processor(pid: int) -> float | None:
+    """Seconds of processor time of a process; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _parsed(line: bytes) -> tuple[str, Any] | None:

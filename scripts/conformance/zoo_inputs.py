@@ -36,7 +36,9 @@ def candidates(model: Any) -> Iterator[Inputs]:
     media = [name for name in ("pixel_values", "input_features", "input_values", "audio_values") if name in parameters]
     boxes = ["bbox"] if "bbox" in parameters else []
     seen: list[tuple[str, ...]] = []
+    noise = [name for name in parameters if name.startswith("noise") and not name.endswith("scale")]
     for names in (
+        *([[*required, main, *noise]] if noise else []),
         [*required, main, *(("attention_mask",) if main == "input_ids" else ()), *boxes, *decoder],
         [*required, *plain, *media[:1], *decoder],
         [*required, main, *decoder],
@@ -126,6 +128,12 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         yield whole(0, 30, ROWS, int(setting(config, "num_codebooks", "n_codebooks", otherwise=8)), LENGTH)
     elif name in ("spectrogram", "inputs", "hidden_states"):
         yield numbers(ROWS, LENGTH, int(setting(config, "hidden_size", "d_model", "model_in_dim", otherwise=64)))
+    elif name == "noise":  # a number for each patch
+        side = _side(setting(config, "image_size", otherwise=64))
+        patch = _side(setting(config, "patch_size", otherwise=16))
+        yield numbers(ROWS, (side[0] // patch[0]) * (side[1] // patch[1]))
+    elif name == "noise_sequence":
+        yield numbers(ROWS, frames, int(setting(config, "model_in_channels", otherwise=64)))
     elif name == "task_inputs":
         yield whole(low, high, ROWS, int(setting(config, "task_seq_len", otherwise=LENGTH)))
     elif name == "inputs_embeds":
