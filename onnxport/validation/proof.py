@@ -26,6 +26,7 @@ from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
 from onnxport.validation.gathering import details_wanted, gathered, samples_of
 from onnxport.validation.input_sets.base import InputSet, specs_of
+from onnxport.validation.input_sets.masks import choice_by_masks
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
 from onnxport.validation.judgement import judged
 from onnxport.validation.parties import Comparison, Party, Tolerance
@@ -93,6 +94,7 @@ def compare(
             "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
         )
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
+    remarks += [hint for item in failed[:1] if (hint := choice_by_masks(parties, item))]
     remarks += _about_runtimes(parties)
     if failed:
         stage("looking for the first node that differs")

@@ -21,6 +21,7 @@ from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
+from onnxport.validation.input_sets.masks import unmasked
 from onnxport.validation.input_sets.sizes import alone, labelled, plans
 from onnxport.validation.input_sets.tables import table_sets
 from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
@@ -116,6 +117,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
     for sizes in decisions.read(parties.graph.metadata_props) if parties.graph is not None else ():
         if sizes.keys() <= inputs.sizes.keys():
             yield _at_plan(inputs, "where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
+    yield unmasked(inputs.leaves) if isinstance(inputs, GivenInputs) else ()
     others = list(plans(inputs.sizes, inputs.batch, inputs.steps))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
