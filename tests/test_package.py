@@ -48,7 +48,7 @@ ROOMS = {
     "tracing": {"tracing", "graph"},
     "validation": {"validation", "graph"},
     "converters": {"converters", "tracing", "opset_maps", "validation", "graph"},
-    "compat": {"compat", "converters", "graph"},
+    "compat": {"compat", "converters", "validation", "graph"},
     "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
 }
 PLAIN = {"errors", "frameworks", "model", "model_folder", "options", "progress", "request", "version"}

@@ -111,17 +111,53 @@ def from_graph_def(
         InvalidInputError: an argument asks for what is not done here, or the graph has other inputs and outputs than are named.
         OnnxportError: see `onnxport.convert`.
     """
-    layout: dict[str, Any] = {"inputs_as_nchw": inputs_as_nchw or None, "outputs_as_nchw": outputs_as_nchw or None}
-    refuse_others("tf2onnx.convert.from_graph_def", _others(locals()), _NEUTRAL)
-    result: OnnxModel = onnxport_convert(graph_def, target_opset=opset, output=output_path, **layout)
-    for asked, own, kind in (
-        (input_names, result.input_names, "inputs"),
-        (output_names, result.output_names, "outputs"),
-    ):
-        wanted = [name.partition(":")[0] for name in asked or own]
+    return _of_graph(graph_def, "from_graph_def", locals())
+
+
+def from_tflite(
+    tflite_path: str | os.PathLike[str],
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset: int | None = None,
+    custom_ops: Any = None,
+    custom_op_handlers: Any = None,
+    custom_rewriter: Any = None,
+    inputs_as_nchw: Any = None,
+    outputs_as_nchw: Any = None,
+    extra_opset: Any = None,
+    shape_override: Any = None,
+    target: Any = None,
+    large_model: bool = False,
+    output_path: str | os.PathLike[str] | None = None,
+) -> tuple[onnx.ModelProto, None]:
+    """A file of TFLite as a message of ONNX, and nothing beside it.
+
+    Raises:
+        InvalidInputError: an argument asks for what is not done here, or the model has other inputs and outputs than are named.
+        OnnxportError: see `onnxport.convert`.
+    """
+    return _of_graph(os.fspath(tflite_path), "from_tflite", locals())
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"onnxport.compat has no tf2onnx.{name}: from_keras, from_function, from_graph_def, from_tflite; "
+        "onnxport.convert does the rest"
+    )
+
+
+def _of_graph(model: Any, function: str, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
+    """What stands in a file or message as a whole, whose ends may be named."""
+    name = f"tf2onnx.convert.{function}"
+    refuse_others(name, _others(given), _NEUTRAL)
+    layout: dict[str, Any] = {key: given[key] or None for key in ("inputs_as_nchw", "outputs_as_nchw")}
+    result: OnnxModel = onnxport_convert(model, target_opset=given["opset"], output=given["output_path"], **layout)
+    for kind, own in (("input", result.input_names), ("output", result.output_names)):
+        asked = given[f"{kind}_names"]
+        wanted = [item.partition(":")[0] for item in asked or own]
         if sorted(wanted) != sorted(item.partition(":")[0] for item in own):
             raise InvalidInputError(
-                f"tf2onnx.convert.from_graph_def: {kind} {', '.join(wanted)} are asked for, the graph has "
+                f"{name}: {kind}s {', '.join(wanted)} are asked for, the graph has "
                 f"{', '.join(own)}: cut the result with model.cut(inputs, outputs)"
             )
     return result.proto, None

@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any
+
+import numpy as np
 
 from onnxport.compat.arguments import refuse_others
 from onnxport.converters.convert import convert
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.model import OnnxModel
+from onnxport.validation.values import leaves_of
 
 _NAME = "torch_onnx_export"  # what errors call it
 _ANY = (True, False, None)
 # By argument: the values that change nothing here, and what to do for another.
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
-    "verbose": ((False, None), "print(model.report) and print(model.summary()) have what was done"),
     "dynamo": (_ANY, ""),  # there is one way to trace
     "do_constant_folding": (_ANY, ""),  # constants are folded, weights are not
     "optimize": (_ANY, ""),  # a graph is written without what it does not need
     "verify": (_ANY, ""),  # it is always proved
-    "fallback": ((False, None), "there is no second exporter to fall back to"),
+    "fallback": (_ANY, ""),  # there is one exporter
     "export_params": ((True,), "weights stand in the file; leave them out with onnx-ir afterwards"),
-    "keep_initializers_as_inputs": ((False, None), "initializers are no inputs since IR version 4"),
     "custom_translation_table": (
         (None,),
         "register each operator with onnxport.register_to_onnx('pytorch', 'lib::op')",
     ),
-    "custom_opsets": ((None,), "operators of a domain of its own come with onnxport.register_to_onnx"),
-    "report": ((False,), "model.report.to_html(path) writes one"),
     "profile": ((False,), "python -X importtime and cProfile show where the time goes"),
     "dump_exported_program": ((False,), "torch.export.save(torch.export.export(...)) writes it"),
-    "artifacts_dir": ((".",), "nothing but the file itself is written"),
     "export_modules_as_functions": ((False,), "pass functions= to onnxport.convert"),
     "autograd_inlining": ((True, None), "autograd functions are traced through"),
-    "operator_export_type": ((None, 0), "operators of ATen are refused by name, not written"),
 }
 
 
+class TrainingMode(IntEnum):
+    """Whether a model is exported as it infers, as it is, or as it trains."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(IntEnum):
+    """How operators without an ONNX form are written; `ONNX`, not at all, is the only one here."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
 class Program(OnnxModel):
-    """What `export` gives: an `OnnxModel` with the attributes that programs of ``torch.onnx`` have too."""
+    """What `export` gives: an `OnnxModel` with the attributes that programs of ``torch.onnx`` have too.
+
+    It is called with tensors, as the module is, and gives a tuple of tensors.
+    """
 
     @property
     def model_proto(self) -> Any:
@@ -48,6 +69,56 @@ class Program(OnnxModel):
 
     def optimize(self) -> None:
         """Changes nothing: the graph was written without what it does not need."""
+
+    def initialize_inference_session(self, *_: object, **__: object) -> None:
+        """Loads the model into its runtime, as the first call does."""
+        self.new_session()
+
+    def release(self) -> None:
+        """Lets go of the runtime's session."""
+        vars(self).pop("session", None)
+
+    def save(
+        self,
+        destination: str | os.PathLike[str],
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Writes the model.
+
+        Raises:
+            InvalidInputError: the weights are to be left out.
+            SavingError: it can't be written.
+        """
+        if not include_initializers:
+            raise _refused("save(include_initializers=False) is not taken: weights stand in the file")
+        if keep_initializers_as_inputs:
+            _weights_as_inputs(self)
+        super().save(destination, external_data=external_data or None)
+
+    def __call__(self, *inputs: object, **named: object) -> Any:
+        """Runs the model on tensors or arrays, nested as the module takes them."""
+        leaves = [_array(leaf) for leaf in leaves_of(inputs)]
+        result = super().__call__(*leaves, **{name: _array(leaf) for name, leaf in named.items()})
+        return tuple(map(_tensor, result if isinstance(result, tuple) else (result,)))
+
+
+ONNXProgram: type[Program] = Program
+OnnxExporterError: type[OnnxportError] = OnnxportError
+
+
+def is_in_onnx_export() -> bool:
+    """False: a module is traced as it runs."""
+    return False
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"onnxport.compat has no torch.onnx.{name}; onnxport.convert, onnxport.validate and onnxport.register_to_onnx "
+        "do its work here"
+    )
 
 
 def export(
@@ -69,7 +140,7 @@ def export(
     verify: bool = False,
     profile: bool = False,
     dump_exported_program: bool = False,
-    artifacts_dir: str = ".",
+    artifacts_dir: str | os.PathLike[str] = ".",
     fallback: bool = False,
     export_params: bool = True,
     keep_initializers_as_inputs: bool = False,
@@ -91,31 +162,98 @@ def export(
     """
     given = {name: value for name, value in locals().items() if name in _NEUTRAL}
     refuse_others(_NAME, given, _NEUTRAL)
-    if _is_training(training):
-        raise _refused("training=TRAINING is not taken: a model is converted as it infers")
+    if int(operator_export_type or 0) != OperatorExportTypes.ONNX:
+        raise _refused(
+            f"operator_export_type={operator_export_type!r} is not taken: operators of ATen are refused by name, not written"
+        )
     positional, named = _arguments(args, kwargs)
+    own = _paths(model, positional, named)
     if dynamic_axes is not None and dynamic_shapes is not None:
         raise _refused("dynamic_axes= and dynamic_shapes= exclude each other")
     if dynamic_axes is not None:
-        dynamic_shapes = _shapes(dynamic_axes, input_names, positional, named)
-    elif dynamic_shapes is None and not named:
-        dynamic_shapes = (None,) * len(positional)
-    with _Evaluated(model):
+        dynamic_shapes = _shapes(dynamic_axes, input_names, output_names, own)
+    elif dynamic_shapes is None and not hasattr(model, "graph_signature"):  # an ExportedProgram has its own
+        dynamic_shapes = {}
+    names = list(input_names or ())
+    every = bool(names) and len(names) == len(own)
+    with _Mode(model, training):
         result: OnnxModel = convert(
             model,
-            inputs=positional,
+            inputs=positional or None,
             kwargs=named or None,
             dynamic_shapes=dynamic_shapes,
-            input_names=input_names,
+            input_names=names if every else None,
             output_names=output_names,
-            target_opset=opset_version,
+            target_opset=_opsets(opset_version, custom_opsets),
         )
+    if names and not every:
+        result = _with_names(result, model, names)
     program = Program(result.model, report=result.report, notes=result.notes, runtime=result.runtime)
+    if keep_initializers_as_inputs:
+        _weights_as_inputs(program)
     if hasattr(f, "write"):
         f.write(program.proto.SerializeToString(deterministic=True))
     elif f is not None:
-        program.save(os.fspath(f), external_data=external_data or None)
+        program.save(os.fspath(f), external_data=external_data)
+    if verbose:
+        sys.stdout.write(f"{program.summary()}\n{program.report}\n")
+    if report and program.report is not None:
+        program.report.to_html(os.path.join(artifacts_dir, "onnx_export_report.html"))
     return program
+
+
+def _opsets(version: int | None, others: Mapping[str, int] | None) -> Any:
+    if not others:
+        return version
+    return {**({} if version is None else {"": version}), **others}
+
+
+def _array(leaf: object) -> Any:
+    """A tensor as an array; anything else as it is."""
+    return leaf.detach().cpu().numpy() if hasattr(leaf, "detach") and hasattr(leaf, "cpu") else leaf
+
+
+def _tensor(value: object) -> object:
+    numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+    return Lazy("torch:from_numpy").get()(value) if numeric else value
+
+
+def _weights_as_inputs(model: OnnxModel) -> None:
+    """Lists the initializers among the graph's inputs too, as files before IR version 4 do."""
+    graph = model.model.graph
+    graph.inputs.extend(value for value in graph.initializers.values() if not value.is_graph_input())
+
+
+def _with_names(result: OnnxModel, model: Any, names: Sequence[str]) -> OnnxModel:
+    """The model with names for its first inputs, or for all of them and its first parameters, in the module's order."""
+    weights = [name for name, _ in model.named_parameters()] if hasattr(model, "named_parameters") else []
+    own = [*result.input_names, *weights]
+    if len(names) > len(own):
+        raise _refused(f"input_names= has {len(names)} names, and there are {len(own)} inputs and parameters")
+    there = {*result.input_names, *result.model.graph.initializers}
+    return result.rename({old: new for old, new in zip(own, names) if old in there and old != new})
+
+
+def _paths(model: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
+    """The paths of the tensors among the inputs: a parameter of ``forward``, and below it keys and places."""
+    try:
+        parameters = list(inspect.signature(getattr(model, "forward", model)).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    parameters += [f"input_{place}" for place in range(len(parameters), len(positional))]
+    items = [*zip(parameters, positional), *named.items()]
+    return [path for name, item in items for path in _below(name, item)]
+
+
+def _below(path: str, item: Any) -> Iterator[str]:
+    if isinstance(item, Mapping):
+        for key, child in item.items():
+            yield from _below(f"{path}.{key}", child)
+    elif isinstance(item, (list, tuple)):
+        for place, child in enumerate(item):
+            yield from _below(f"{path}.{place}", child)
+    elif hasattr(item, "shape"):
+        yield path
 
 
 def _refused(reason: str) -> InvalidInputError:
@@ -132,44 +270,40 @@ def _arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 
 def _shapes(
-    axes: Mapping[str, Any], input_names: Sequence[str] | None, positional: Sequence[Any], named: Mapping[str, Any]
+    axes: Mapping[str, Any],
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    own: Sequence[str],
 ) -> Any:
-    """`dynamic_axes` of inputs, in their order; those of outputs follow from these."""
-    if named:
-        raise _refused("dynamic_axes= beside keyword inputs: name them in dynamic_shapes=")
-    if input_names is None:
-        raise _refused("dynamic_axes= goes by input_names=: give them, or dynamic_shapes= by the parameters' names")
-    if len(input_names) != len(positional):
+    """`dynamic_axes` of inputs by their paths; those of outputs follow from these."""
+    given = list(input_names or ())[: len(own)]
+    names = [*given, *own[len(given) :]]
+    odd = [name for name in axes if name not in {*names, *own, *(output_names or ())}]
+    if odd and (input_names is None or output_names is not None):
         raise _refused(
-            f"dynamic_axes= goes by input_names=, of which there are {len(input_names)} for {len(positional)} "
-            "inputs: write dynamic_shapes= in the structure of the inputs"
+            f"dynamic_axes= names {odd[0]!r}; the inputs are {', '.join(names)}: give input_names= and output_names="
         )
-    chosen = [axes.get(name) for name in input_names]
-    return tuple(
-        {axis: f"{name}_dim_{axis}" for axis in item}
-        if isinstance(item, (list, tuple))
-        else dict(item)
-        if item
-        else None
-        for name, item in zip(input_names, chosen, strict=True)
-    )
+    chosen = [(name, path, axes.get(name, axes.get(path))) for name, path in zip(names, own, strict=True)]
+    return {path: _dims(name, item) for name, path, item in chosen if item}
 
 
-def _is_training(training: Any) -> bool:
-    """Whether the enumeration of torch.onnx asks for the model as it trains."""
-    return getattr(training, "name", "EVAL") == "TRAINING" or training is True
+def _dims(name: str, item: Any) -> dict[int, str]:
+    return {axis: f"{name}_dim_{axis}" for axis in item} if isinstance(item, (list, tuple)) else dict(item)
 
 
-class _Evaluated:
-    """A module as it infers, for the time of the block."""
+class _Mode:
+    """A module as it infers, as it is or as it trains, for the time of the block."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model if getattr(model, "training", False) is True and hasattr(model, "eval") else None
+    def __init__(self, model: Any, training: Any) -> None:
+        mode = TrainingMode(int(training or 0)) if not isinstance(training, bool) else TrainingMode(2 * training)
+        wanted = mode == TrainingMode.TRAINING
+        changes = mode != TrainingMode.PRESERVE and getattr(model, "training", wanted) is not wanted
+        self._model, self._wanted = (model if changes and hasattr(model, "train") else None), wanted
 
     def __enter__(self) -> None:
         if self._model is not None:
             self._modes = [(part, part.training) for part in self._model.modules()]
-            self._model.eval()
+            self._model.train(self._wanted)
 
     def __exit__(self, *error: object) -> None:
         if self._model is not None:

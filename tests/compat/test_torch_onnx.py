@@ -167,14 +167,13 @@ def test_a_stream_takes_the_bytes():
 
 REFUSED = [
     ({"export_params": False}, "export_params=False is not taken"),
-    ({"keep_initializers_as_inputs": True}, "keep_initializers_as_inputs=True is not taken"),
-    ({"verbose": True}, "verbose=True is not taken: print(model.report)"),
-    ({"custom_opsets": {"mine": 1}}, "custom_opsets={'mine': 1} is not taken"),
+    ({"custom_opsets": {"mine": 1}}, "'mine' at 1: the model has no operator of it"),
+    ({"input_names": ["x", "w", "b", "more"]}, "input_names= has 4 names, and there are 3 inputs and parameters"),
     ({"report": True, "profile": True}, "profile=True is not taken"),
     ({"operator_export_type": 1}, "operator_export_type=1 is not taken"),
-    ({"dynamic_axes": {"x": {0: "n"}}}, "dynamic_axes= goes by input_names="),
+    ({"dynamic_axes": {"x": {0: "n"}}}, "dynamic_axes= names 'x'; the inputs are input: give input_names="),
     ({"dynamic_axes": {"x": {0: "n"}}, "dynamic_shapes": {}}, "exclude each other"),
-    ({"training": torch.onnx.TrainingMode.TRAINING}, "training=TRAINING is not taken"),
+    ({"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN}, "operators of ATen are refused by name"),
 ]
 
 

@@ -198,6 +198,11 @@ class _Each(TorchDispatchMode):
         super().__init__()
         self._through = through
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """True: else torch.cond, which compiles itself, is not compiled under the mode, nor ever after (torch 2.13)."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self._through(func, args, func(*args, **(kwargs or {})))
 
