@@ -42,6 +42,8 @@ _BERNOULLI = tuple(
 # From this argument on eight terms of an asymptotic series give double precision.
 _ASYMPTOTIC = 10
 _SQRT_HALF = math.sqrt(0.5)
+# From here on s (s + 1) ... (s + 22) is beyond float64.
+_OVERFLOWS = 2.5e13
 
 
 def in_double(function: Function) -> Function:
@@ -183,26 +185,28 @@ def zeta(op: OpBuilder, s: ir.Value, q: ir.Value) -> ir.Value:
     As in Cephes: infinite at s = 1 and at the poles q = 0, -1, ..., NaN for s < 1 and for other negative q unless s is an
     integer.
     """
-    least = op.ReduceMin(q, keepdims=0)
-    count = op.Max(op.Ceil(op.Sub(constant(op, float(_ASYMPTOTIC)), least)), float(_ASYMPTOTIC))
-    count = op.Where(op.Less(count, 1e9), count, constant(op, float(_ASYMPTOTIC)))
-    zero = op.Sub(q, q)
-    start = op.Add(op.Where(op.Equal(zero, zero), zero, constant(op, 0.0)), op.Mul(s, 0.0))
-
-    def step(b: OpBuilder) -> list[ir.Value]:
-        index = b.input("k", ir.DataType.INT64, [])
-        going = b.input("going", ir.DataType.BOOL, [])
-        total, w = b.input("total", _DOUBLE, start.shape), b.input("w", _DOUBLE, start.shape)
-        wanted = b.Or(b.Less(index, _ASYMPTOTIC), b.LessOrEqual(w, float(_ASYMPTOTIC - 1)))
-        more = b.Where(wanted, b.Add(total, b.Pow(w, b.Neg(s))), total)
-        return [b.Identity(going), more, b.Where(wanted, b.Add(w, 1.0), w)]
-
-    total, w = op.Loop(op.cast(count, ir.DataType.INT64), True, start, op.Add(start, q), body=op.body(step), outputs=2)
-    result = op.Add(total, _hurwitz_rest(op, s, w, total))
-    inf, nan = constant(op, math.inf), constant(op, math.nan)
     below = op.LessOrEqual(q, 0.0)
-    result = op.Where(op.And(below, op.Not(op.Equal(s, op.Floor(s)))), nan, result)
-    result = op.Where(op.And(below, op.Equal(q, op.Floor(q))), inf, result)
+    q = op.Where(op.Equal(s, s), q, q)  # in the shape of both
+    one = constant(op, 1.0)
+    pole = op.And(below, op.Equal(q, op.Floor(q)))
+    between = op.And(below, op.Not(pole))
+    # Of q < 0 the terms with q + k < 0 are those of ceil(q) - q, then 1 more, up to -q, with the sign of (-1)^s.
+    starts = (
+        op.Where(between, op.Sub(q, op.Floor(q)), op.Where(below, one, q)),
+        op.Where(between, op.Sub(op.Ceil(q), q), one),
+        op.Where(between, op.Sub(one, q), one),
+    )
+    sums = _hurwitz_positive(op, s, op.Concat(*(op.Unsqueeze(item, op.axes(0)) for item in starts), axis=0))
+    above, mirrored, beyond = (op.Gather(sums, k, axis=0) for k in range(3))
+    whole = op.Equal(s, op.Floor(s))
+    odd = op.Mod(op.Where(op.And(whole, op.Less(s, 1e15)), s, op.Mul(one, 2.0)), op.const(2.0, _DOUBLE), fmod=1)
+    lower = op.Mul(op.Sub(1.0, op.Mul(odd, 2.0)), op.Sub(mirrored, beyond))
+    result = op.Where(below, op.Add(above, lower), above)
+    inf, nan = constant(op, math.inf), constant(op, math.nan)
+    # Products of s overflow beside powers that are 0, in Cephes.
+    lost = op.Or(op.And(op.Greater(s, _OVERFLOWS), op.Equal(result, 0.0)), op.Equal(q, math.inf))
+    result = op.Where(op.Or(lost, op.And(below, op.Not(whole))), nan, result)
+    result = op.Where(pole, inf, result)
     return op.Where(op.Equal(s, 1.0), inf, op.Where(op.Less(s, 1.0), nan, result))
 
 
@@ -359,26 +363,31 @@ def i1e(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Mul(op.Sign(x), bessel_scaled(op, x, 1))
 
 
-def _grown(op: OpBuilder, x: ir.Value, scaled: ir.Value) -> ir.Value:
-    """`scaled` exp(|x|), in two steps so that neither factor overflows before the product does.
+# The greatest number whose exponential is a float32.
+_EXP_OF_SINGLE = 88.72283905206835
 
-    At an infinity it is NaN, as in Cephes, which PyTorch and SciPy follow.
+
+def _modified(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
+    """exp(|x|) times exp(-|x|) I(|x|), infinite from where exp(|x|) leaves the operand's type, and NaN at an infinity.
+
+    So it is in Cephes, which PyTorch, SciPy and TensorFlow follow, though I itself is within the type up to 91.9 (float64: 713.9).
     """
-    root = op.Exp(op.Mul(op.Abs(x), 0.5))
-    return op.Mul(op.Mul(scaled, root), root)
+    wide = op.cast(op.Abs(x), _DOUBLE)
+    growth = op.Exp(wide)
+    if x.dtype != _DOUBLE:
+        growth = op.Where(op.Greater(wide, _EXP_OF_SINGLE), constant(op, math.inf), growth)
+    return op.Mul(bessel_scaled(op, wide, order), growth)
 
 
-@in_double
 def i0(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The modified Bessel function I0."""
-    return _grown(op, x, i0e(op, x))
+    return op.cast_like(_modified(op, x, 0), x)
 
 
-@in_double
 def i1(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The modified Bessel function I1."""
-    result = _grown(op, x, bessel_scaled(op, x, 1))
-    return op.Mul(op.Sign(x), result)
+    result = _modified(op, x, 1)
+    return op.cast_like(op.Mul(op.cast(op.Sign(x), _DOUBLE), result), x)
 
 
 # -- others ------------------------------------------------------------------------------------------------------------

@@ -31,13 +31,15 @@ from onnxport.opset_maps.maps import aten
 def polygamma(op: OpBuilder, n: int, x: ir.Value) -> ir.Value:
     """The n-th derivative of digamma."""
     value = op.cast(x, op.result.dtype)
+    if n != 1:
+        return special.polygamma(op, n, value)
+    value = value if value.dtype == ir.DataType.DOUBLE else op.cast(value, ir.DataType.FLOAT)
     result = special.polygamma(op, n, value)
-    if n != 1 or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
-        return result
     # At trigamma's poles torch's numbers are what the sine of pi x, rounded, leaves of infinity.
     sine = op.Sin(op.Mul(value, math.pi))
     at_pole = op.And(op.Equal(op.Floor(value), value), op.Less(value, 0.5))
-    return op.Where(at_pole, op.Div(op.const(math.pi**2, value.dtype), op.Mul(sine, sine)), result)
+    result = op.Where(at_pole, op.Div(op.const(math.pi**2, value.dtype), op.Mul(sine, sine)), result)
+    return op.cast(result, op.result.dtype)
 
 
 def _half_ndtr(x: torch.Tensor) -> torch.Tensor:
