@@ -17,19 +17,22 @@ OTHER = np.array([0.5, 0.2, 0.8, 0.4, 0.15, 0.65], np.float32)
 ORDER = np.array([3, 0, 5, 1, 4, 2])
 # What does not compute, draws at random, or asks for what the trial does not give.
 LEFT_OUT = frozenset(
-    "alias_copy as_tensor dequantize asarray asanyarray bernoulli clone detach detach_copy dropout dropout1d dropout2d dropout3d empty_like "
-    "feature_dropout feature_alpha_dropout alpha_dropout gumbel_softmax rand_like randn_like randint_like ones_like "
-    "zeros_like full_like result_type rrelu tensor scalar_tensor from_numpy poisson normal stop_gradient ensure_shape "
-    "constant convert_to_tensor identity no_op print guarantee_const custom_gradient recompute_grad vectorized_map map_fn "
-    "grad_pass_through random_seed_generator shuffle experimental_stateless_shuffle approx_max_k approx_min_k "
-    "get_static_value is_tensor is_symbolic_tensor cast saturate_cast convert_to_numpy binomial cartesian_prod masked_select boolean_mask"
-    " norm_except_dim slice_inverse slice_scatter isin from_dlpack".split()
+    (
+        "alias_copy alpha_dropout approx_max_k approx_min_k as_tensor asanyarray asarray bernoulli binomial "
+        "boolean_mask cartesian_prod cast clone constant convert_to_numpy convert_to_tensor custom_gradient dequantize "
+        "detach detach_copy dropout dropout1d dropout2d dropout3d empty_like ensure_shape "
+        "experimental_stateless_shuffle feature_alpha_dropout feature_dropout from_dlpack from_numpy full_like "
+        "get_static_value grad_pass_through guarantee_const gumbel_softmax identity is_symbolic_tensor is_tensor isin "
+        "map_fn masked_select no_op norm_except_dim normal ones_like poisson print rand_like randint_like randn_like "
+        "random_seed_generator recompute_grad result_type rrelu saturate_cast scalar_tensor shuffle slice_inverse "
+        "slice_scatter stop_gradient tensor unique_consecutive vectorized_map zeros_like "
+    ).split()
 )
 
 
-def walk(rooms: Mapping[str, ModuleType], to: Callable[[np.ndarray], Any], back: Callable[[Any], Any]) -> Iterator[
-    tuple[str, int, Function]
-]:
+def walk(
+    rooms: Mapping[str, ModuleType], to: Callable[[np.ndarray], Any], back: Callable[[Any], Any]
+) -> Iterator[tuple[str, int, Function]]:
     """Name, number of operands and function of each elementwise operator in `rooms`; `to` and `back` are NumPy's ways."""
     seen: set[int] = set()
     for room, module in rooms.items():
@@ -47,9 +50,13 @@ def walk(rooms: Mapping[str, ModuleType], to: Callable[[np.ndarray], Any], back:
                     break
 
 
-def _is_elementwise(function: Function, count: int, to: Callable[[np.ndarray], Any], back: Callable[[Any], Any]) -> bool:
+def _is_elementwise(
+    function: Function, count: int, to: Callable[[np.ndarray], Any], back: Callable[[Any], Any]
+) -> bool:
     for dtype in (np.float32, np.int32, np.bool_):
-        given = (item > 0.5 if dtype == np.bool_ else item * (40 if dtype == np.int32 else 1) for item in (TRIAL, OTHER))
+        given = (
+            item > 0.5 if dtype == np.bool_ else item * (40 if dtype == np.int32 else 1) for item in (TRIAL, OTHER)
+        )
         rows = [item.astype(dtype) for item in given][:count]
         try:
             with warnings.catch_warnings():

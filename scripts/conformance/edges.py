@@ -5,11 +5,12 @@
         torch=build/edges_torch.jsonl tensorflow=build/edges_tensorflow.jsonl keras=build/edges_keras.jsonl
 
 The operators are those of `torch`, `torch.special`, `torch.nn.functional`, `tf`, `tf.math`, `tf.nn`, `tf.bitwise` and
-`keras.ops` that work element by element, recognised by a trial, and some with further arguments. Each runs on NaN, the infinities, both zeros,
-the greatest, least and subnormal numbers, numbers beside the places where functions change, and the ends of whole numbers; two operands
-take every pair. NaN has to stand at the same places, an infinity with the same sign, a number within what one unit in the last place of an operand
-changes, and whole numbers exactly. Where the framework itself gives several answers (for one element and for many, in float64 and in the
-type because a step on the way leaves it), each of them is right.
+`keras.ops` that work element by element, recognised by a trial, and some with further arguments. Each runs on NaN,
+the infinities, both zeros, the greatest, least and subnormal numbers, numbers beside the places where functions
+change, and the ends of whole numbers; two operands take every pair. NaN has to stand at the same places, an infinity
+with the same sign, a number within what one unit in the last place of an operand changes, and whole numbers exactly.
+Where the framework itself gives several answers (for one element and for many, in float64 and in the type because a
+step on the way leaves it), each of them is right.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from scripts.conformance import edge_operators, workers
 from scripts.conformance.edge_operators import Function
 from scripts.conformance.workers import first_line, known
 
-SECONDS = 30
+SECONDS = 120
 VERDICTS = ("right", "refused", "wrong", "defect", "timeout", "not taken")
 FLOATS = {
     "float32": np.dtype(np.float32),
@@ -44,15 +45,19 @@ WHOLE = ("int8", "int16", "int32", "int64", "uint8", "bool")
 DTYPES = (*FLOATS, *WHOLE)
 # Where functions change: thresholds of activations, and where exp, cosh, gamma and squares leave a type.
 PLACES = (
-    0.5, 1.5, 2.5, 2.0, 3.0, 6.0, 8.0, 9.0, 10.0, 16.0, 17.0, 20.0, 30.0, 35.04, 11.09, 12.0, 18.0, 37.0, 50.0, 88.0, 88.7228, 89.0,
-    89.5, 90.0, 91.9, 100.0, 103.9, 104.0, 170.6, 171.7, 255.0, 256.0, 709.7, 709.79, 710.5, 713.9, 745.2, 1000.0, 1e4, 40000.0,
-    65500.0, 16777217.0, 2147483647.0, 2147483648.0, 9007199254740993.0, 9.3e18, 1.8e19, 1e20, 6.9e12, 1e30, 2e38, 1e154, 1e200,
-    1e-3, 1e-5, 1e-8, 1e-20, 1e-30, 0.7, 0.25,
+    0.5, 1.5, 2.5, 2.0, 3.0, 6.0, 8.0, 9.0, 10.0, 16.0, 17.0, 20.0, 30.0, 35.04, 11.09, 12.0, 18.0, 37.0, 50.0, 88.0, 88.7228,
+    89.0, 89.5, 90.0, 91.9, 100.0, 103.9, 104.0, 170.6, 171.7, 255.0, 256.0, 709.7, 709.79, 710.5, 713.9, 745.2, 1000.0, 1e4,
+    40000.0, 65500.0, 16777217.0, 2147483647.0, 2147483648.0, 9007199254740993.0, 9.3e18, 1.8e19, 1e20, 6.9e12, 1e30, 2e38,
+    1e154, 1e200, 1e-3, 1e-5, 1e-8, 1e-20, 1e-30, 0.7, 0.25,
 )  # fmt: skip
 # Whole numbers are divided by more than 0.
 DIVIDES = re.compile("div|mod|remainder|gcd|lcm|%|//")
-# PyTorch's own relative error in float64, of an asymptotic series of four terms; beside negative whole numbers its other orders run long.
+# PyTorch's own relative error in float64, of an asymptotic series of four terms; other orders run long beside negative whole
+# numbers.
 COARSE = {"torch.polygamma(1)": 1e-8, "torch.polygamma(2)": 1e-8}
+# That of PyTorch's expansion for large numbers, which ours is right beyond (mpmath's gammainc).
+for _name in ("torch.igamma", "torch.igammac", "torch.special.gammainc", "torch.special.gammaincc"):
+    COARSE[_name] = 1e-9
 # Those of two operands.
 FEW = (0.5, 1.0, 2.0, 3.0, 2.5, 7.0, 20.0, 90.0, 255.0, 40000.0, 16777217.0, 1e20, 1e-5, 0.1)
 
@@ -84,7 +89,30 @@ def wholes(name: str) -> np.ndarray:
     if name == "bool":
         return np.array([False, True])
     info = np.iinfo(name)
-    places = (0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 46341, 63, 64, 127, 128, 255, 2**24 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**53 + 1)
+    places = (
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        8,
+        15,
+        16,
+        31,
+        32,
+        46341,
+        63,
+        64,
+        127,
+        128,
+        255,
+        2**24 + 1,
+        2**31 - 1,
+        2**31,
+        2**31 + 1,
+        2**53 + 1,
+    )
     numbers = {sign * item for item in places for sign in (1, -1)} | {info.max, info.min, info.max - 1, info.min + 1}
     return np.array(sorted(item for item in numbers if info.min <= item <= info.max), name)
 
@@ -97,11 +125,17 @@ def operands(item: str, name: str, count: int, *, flushed: bool = False) -> list
     first, second = np.repeat(edges, len(edges)), np.tile(edges, len(edges))
     kept = np.ones(len(first), bool)
     if name in WHOLE and name != "bool" and DIVIDES.search(item):
-        kept = (second != 0) & ~((second == -1) & (first == np.iinfo(name).min))
+        least = np.iinfo(name).min
+        kept = (second != 0) & ~((second == -1) & (first == least))
+        kept &= ("lcm" not in item) | (least == 0) | ((first != least) & (second != least))
     elif name in WHOLE and name != "bool" and "shift" in item:  # other counts are not defined
         kept = (second >= 0) & (second < np.iinfo(name).bits)
     elif "polynomial" in item:  # whose second operand is a number of steps
         kept = ~(np.abs(second.astype(np.float64)) > 50)
+    elif (
+        flushed and "igamma" in item
+    ):  # TensorFlow's series end before they have settled: P and Q of 1e6 are 1.31 and 1.37
+        kept = ~(np.isfinite(first) & (first > 1e4))
     elif flushed and name in FLOATS and DIVIDES.search(item.lower()):  # quotients that TensorFlow takes for 0
         with np.errstate(all="ignore"):
             kept = ~(np.abs(first / second) < limits(FLOATS[name]).smallest_normal) | (first == 0)
@@ -169,11 +203,17 @@ def differing(expected: np.ndarray, result: np.ndarray, near: Sequence[np.ndarra
         # Within a unit in the last place of the operands where the source itself is an infinity on one side of an overflow.
         great = np.abs(np.where(np.isfinite(a), a, b)) > 0.98 * float(info.max)
         overflow = np.where(np.isfinite(a) != np.isfinite(b), great & (np.sign(a) == np.sign(b)), False)
-        inside = np.where(np.isfinite(around), around, np.where(np.isinf(around), np.copysign(float(info.max), around), a))
+        inside = np.where(
+            np.isfinite(around), around, np.where(np.isinf(around), np.copysign(float(info.max), around), a)
+        )
         spread = np.max(np.abs(inside - a), axis=0)
         eps = float(info.eps)
         budget = max(64 * eps, 1e-12, coarse) * np.abs(a) + 4 * spread + 8 * eps + 4 * float(info.smallest_normal)
-        wrong = np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b) > budget, ~((a == b) | (np.isnan(a) & np.isnan(b)) | overflow))
+        wrong = np.where(
+            np.isfinite(a) & np.isfinite(b),
+            np.abs(a - b) > budget,
+            ~((a == b) | (np.isnan(a) & np.isnan(b)) | overflow),
+        )
     # A subnormal operand may count as 0.
     return wrong & ~np.any([_same(item.astype(np.float64), b) for item in near], axis=0) if near else wrong
 
@@ -184,7 +224,8 @@ def truthful(framework: Framework, function: Function, arrays: Sequence[np.ndarr
     if result.dtype.kind in "iub" or result.dtype == wide:
         return np.zeros(result.shape, bool)
     try:
-        truth = framework.run(function, [item if item.dtype.kind in "iub" else item.astype(wide) for item in arrays])
+        widened = [item if item.dtype.kind == "b" else item.astype(result.dtype).astype(wide) for item in arrays]
+        truth = framework.run(function, widened)
     except Exception:
         return np.zeros(result.shape, bool)
     with np.errstate(all="ignore"):
@@ -223,7 +264,11 @@ def outcome(
     try:
         model = framework.convert(function, arrays)
     except UnsupportedOperator as error:
-        return "refused", "; ".join(f"{part.op}: {part.reason}" for part in error.operators)[:200] or first_line(error), 0
+        return (
+            "refused",
+            "; ".join(f"{part.op}: {part.reason}" for part in error.operators)[:200] or first_line(error),
+            0,
+        )
     except OnnxportError as error:
         return "refused", first_line(error), 0
     except Exception as error:
@@ -233,8 +278,16 @@ def outcome(
     except Exception as error:
         return "defect", f"run: {type(error).__name__}: {first_line(error)}", 0
     if result.shape != expected.shape or result.dtype != expected.dtype:
-        return "wrong", f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}", len(expected)
-    near = [] if name in COARSE else [framework.run(function, part) for part in moved(arrays)]
+        return (
+            "wrong",
+            f"{result.dtype}{list(result.shape)} instead of {expected.dtype}{list(expected.shape)}",
+            len(expected),
+        )
+    # Whole numbers of which the result has fractions are moved in its type.
+    real = expected.dtype.kind not in "iub"
+    given = [item.astype(expected.dtype) if real and item.dtype.kind in "iu" else item for item in arrays]
+    near = [] if name in COARSE else [framework.run(function, part) for part in moved(given)]
+    near = [item for item in near if item.dtype == expected.dtype]
     coarse = COARSE.get(name, 0.0)
     bad = differing(expected, result, near, coarse)
     # A framework's kernels for many elements and for few are others, which differ on edges: each of them is right.
@@ -249,7 +302,10 @@ def outcome(
     if not bad.any():
         return "right", "" if not model.session.fallback_reason else "in the reference evaluator", 0
     places = np.flatnonzero(bad)
-    shown = [f"({', '.join(_text(part[i]) for part in arrays)}): {_text(expected[i])} became {_text(result[i])}" for i in places[:6]]
+    shown = [
+        f"({', '.join(_text(part[i]) for part in arrays)}): {_text(expected[i])} became {_text(result[i])}"
+        for i in places[:6]
+    ]
     return "wrong", "; ".join(shown), len(places)
 
 
@@ -263,9 +319,9 @@ def report(paths: dict[str, Path], place: Path) -> None:
     lines = [
         "# Elementwise operators on the edges of their types",
         "",
-        "Written by `scripts/conformance/edges.py`: every elementwise operator of PyTorch, TensorFlow and `keras.ops`, on NaN, the",
-        "infinities, both zeros, the greatest, least and subnormal numbers and the ends of whole numbers (two operands: every pair), as",
-        "onnxruntime runs it with its default options.",
+        "Written by `scripts/conformance/edges.py`: every elementwise operator of PyTorch, TensorFlow and `keras.ops`, on NaN,",
+        "the infinities, both zeros, the greatest, least and subnormal numbers and the ends of whole numbers (two operands:",
+        "every pair), as onnxruntime runs it with its default options.",
         "",
         "| framework | operators | operators and types | elements | wrong elements | " + " | ".join(VERDICTS) + " |",
         "|-|-|-|-|-|" + "-|" * len(VERDICTS),
@@ -298,7 +354,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = workers.parser(__doc__, "build/edges.jsonl")
     parser.add_argument("--framework", choices=sorted(edge_operators.OF), default="torch")
     parser.add_argument("--types", default=",".join(DTYPES))
-    parser.add_argument("runs", nargs="*", help="of a report, the results of each framework: torch=build/edges_torch.jsonl")
+    parser.add_argument(
+        "runs", nargs="*", help="of a report, the results of each framework: torch=build/edges_torch.jsonl"
+    )
     options = parser.parse_args(arguments)
     if options.report:
         report({name: Path(path) for name, _, path in (run.partition("=") for run in options.runs)}, options.report)

@@ -328,6 +328,13 @@ OTHERS = (
         frozenset({_T.FLOAT}),
         applies=_scores_boxes,
     ),
+    Defect(
+        ("Sigmoid",),
+        sigmoid_by_exp,
+        "1 / (1 + Exp(-x))",
+        "onnxruntime's of a negative number is right to the last place of 1, and 0 from -37 down",
+        frozenset({_T.DOUBLE}),
+    ),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
     Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
     Defect(

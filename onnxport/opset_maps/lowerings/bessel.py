@@ -209,7 +209,7 @@ def _fresnel(op: OpBuilder, x: ir.Value, *, sine: bool) -> ir.Value:
     angle = op.Mul(op.Mod(op.Mul(large, large), op.const(4.0, ir.DataType.DOUBLE), fmod=1), math.pi / 2)
     s, c = op.Sin(angle), op.Cos(angle)
     waves = op.Add(op.Mul(f, c), op.Mul(g, s)) if sine else op.Sub(op.Mul(g, c), op.Mul(f, s))
-    far = op.Sub(0.5, waves)
+    far = op.Where(op.Greater(size, 36974.0), constant(op, 0.5), op.Sub(0.5, waves))  # the end of Cephes' range
     return op.Mul(op.Sign(x), op.Where(op.Less(size, 2.0), near, far))
 
 

@@ -291,7 +291,7 @@ def _inverse(op: OpBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
     near = polynomial(op, op.Sub(w, 2.5), _GILES_NEAR)
     far = polynomial(op, op.Sub(op.Sqrt(w), 3.0), _GILES_FAR)
     # Beyond the range of Giles' polynomial the leading behaviour of erfc's inverse (DLMF 7.17.4) will do for a start.
-    leading = op.Log(op.Mul(op.Mul(safe_q, safe_q), math.pi))
+    leading = op.Add(op.Mul(op.Log(safe_q), 2.0), math.log(math.pi))
     leading = op.Where(op.Less(leading, -5.0), leading, constant(op, -5.0))
     remote = op.Sqrt(op.Mul(op.Sub(op.Neg(leading), op.Log(op.Mul(leading, -0.5))), 0.5))
     y = op.Where(op.Greater(w, 16.0), remote, op.Mul(op.Where(op.Less(w, 5.0), near, far), safe_p))
@@ -370,7 +370,8 @@ _EXP_OF_SINGLE = 88.72283905206835
 def _modified(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
     """exp(|x|) times exp(-|x|) I(|x|), infinite from where exp(|x|) leaves the operand's type, and NaN at an infinity.
 
-    So it is in Cephes, which PyTorch, SciPy and TensorFlow follow, though I itself is within the type up to 91.9 (float64: 713.9).
+    So it is in Cephes, which PyTorch, SciPy and TensorFlow follow, though I itself is within the type up to 91.9 (float64:
+    713.9).
     """
     wide = op.cast(op.Abs(x), _DOUBLE)
     growth = op.Exp(wide)

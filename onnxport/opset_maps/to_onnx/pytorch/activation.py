@@ -121,9 +121,14 @@ def hardshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
     return op.Where(op.LessOrEqual(op.Abs(x), op.const(lambd, x.dtype)), op.const(0.0, x.dtype), x)
 
 
-@aten.lower("aten::threshold", cases=[case(lambda x: F.threshold(x, 0.5, -7.0), f32(2, 3))])
+@aten.lower(
+    "aten::threshold",
+    cases=[case(lambda x: F.threshold(x, 0.5, -7.0), f32(2, 3)), case(lambda x: F.threshold(x, 1.5, -7.9), i64(2, 3))],
+)
 def threshold(op: OpBuilder, x: ir.Value, threshold: float, value: float) -> ir.Value:
-    """A number up to the threshold, else x, be it NaN."""
+    """A number up to the threshold, else x, be it NaN; of integers both are cut to whole numbers, as in torch."""
+    if x.dtype is not None and x.dtype.is_integer():
+        threshold, value = int(threshold), int(value)
     return op.Where(op.LessOrEqual(x, op.const(threshold, x.dtype)), op.const(value, x.dtype), x)
 
 

@@ -319,11 +319,11 @@ def round_decimals(op: OpBuilder, x: ir.Value, *, decimals: int = 0) -> ir.Value
     ],
 )
 def addcmul(op: OpBuilder, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Operand = 1) -> ir.Value:
-    """x + value tensor1 tensor2, or x + value tensor1 / tensor2."""
+    """x + value tensor1 tensor2, or x + value tensor1 / tensor2, the value with the first as in torch: it may overflow."""
     dtype = op.result.dtype
     operator = "Div" if op.name.startswith("aten::addcdiv") else "Mul"
-    term = op.node(operator, op.cast(tensor1, dtype), op.cast(tensor2, dtype))
-    return op.Add(op.cast(x, dtype), _scaled(op, term, value, dtype))
+    term = op.node(operator, _scaled(op, tensor1, value, dtype), op.cast(tensor2, dtype))
+    return op.Add(op.cast(x, dtype), term)
 
 
 @aten.lower(

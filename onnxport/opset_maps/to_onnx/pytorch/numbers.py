@@ -10,7 +10,7 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
-from onnxport.opset_maps.lowerings.arithmetic import is_negative, isinf, shift_left, shift_right
+from onnxport.opset_maps.lowerings.arithmetic import is_negative, isinf, shift_left, shift_right, trunc_mod
 from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.reduction import axes_of
@@ -47,13 +47,19 @@ def bitwise_right_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
 
 
 def _common_divisor(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Euclid's algorithm on all elements at once, as long as some remainder is left."""
-    a, b = op.Abs(a), op.Abs(b)
+    """Euclid's algorithm on all elements at once, as long as some remainder is left.
+
+    The magnitude of a type's least number is that number, and remainders have the sign of the dividend, as in C: a divisor
+    may be below 0.
+    """
+    dtype = op.result.dtype
+    a, b = (op.cast(op.cast(op.Abs(item), dtype), _INT64) for item in (a, b))
     zero = op.Mul(op.Mul(a, b), 0)
-    a, b = op.Add(a, zero), op.Add(b, zero)
+    a, b = op.Add(b, zero), op.Add(a, zero)
 
     def left(o: OpBuilder, remainder: ir.Value) -> ir.Value:
-        return o.Greater(o.ReduceMax(o.Concat(o.Reshape(remainder, [-1]), o.const([0]), axis=0), keepdims=0), 0)
+        sizes = o.Concat(o.Reshape(o.Abs(remainder), [-1]), o.const([0]), axis=0)
+        return o.Not(o.Equal(o.ReduceMax(sizes, keepdims=0), 0))
 
     def step(o: OpBuilder) -> list[ir.Value]:
         o.input("k", _INT64, [])
@@ -61,26 +67,41 @@ def _common_divisor(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         shape = list(a.shape) if a.shape is not None else None
         x, y = o.input("x", _INT64, shape), o.input("y", _INT64, shape)
         done = o.Equal(y, 0)
-        rest = o.Where(done, o.const(0, _INT64), o.Mod(x, o.Where(done, o.const(1, _INT64), y)))
+        rest = o.Where(done, o.const(0, _INT64), trunc_mod(o, x, o.Where(done, o.const(1, _INT64), y)))
         return [left(o, rest), o.Where(done, x, y), rest]
 
     divisor, _ = op.Loop(None, left(op, b), a, b, body=op.body(step), outputs=2)
     return divisor
 
 
-@aten.lower("aten::gcd", cases=[case(torch.gcd, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60))])
+@aten.lower(
+    "aten::gcd",
+    cases=[
+        case(torch.gcd, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60)),
+        case(torch.gcd, np.full(5, -128, np.int8), np.array([-127, 15, 0, -128, 64], np.int8)),
+    ],
+)
 def gcd(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
     """Euclid's algorithm in a Loop."""
     return op.cast(_common_divisor(op, op.cast(x, _INT64), op.cast(other, _INT64)), op.result.dtype)
 
 
-@aten.lower("aten::lcm", cases=[case(torch.lcm, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60))])
+@aten.lower(
+    "aten::lcm",
+    cases=[
+        case(torch.lcm, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60)),
+        case(torch.lcm, np.array([2**30, 46341, -7], np.int32), np.array([3, 46342, 2**31 - 1], np.int32)),
+    ],
+)
 def lcm(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
     """The product without the common divisor."""
     a, b = op.cast(x, _INT64), op.cast(other, _INT64)
     divisor = _common_divisor(op, a, b)
     safe = op.Where(op.Equal(divisor, 0), op.const(1, _INT64), divisor)
-    return op.cast(op.Abs(op.Mul(op.Div(a, safe), b)), op.result.dtype)
+    product = op.Mul(op.Div(a, safe), b)
+    if op.result.dtype == ir.DataType.INT32:  # which C computes it in, and so for narrower types
+        product = op.cast(product, ir.DataType.INT32)
+    return op.cast(op.Abs(product), op.result.dtype)
 
 
 @aten.lower(

@@ -106,6 +106,9 @@ def orthogonal_polynomial(op: OpBuilder, x: Operand, n: Operand) -> ir.Value:
     return polynomials.orthogonal(op, polynomials.FAMILIES[name.removeprefix("shifted_")], value, degree)
 
 
+_GAMMA_LARGE = np.array(
+    [[999, 1e3, 1e4, 1e5, 1e6, 1e8, 1e20], [950, 1010, 1e4, 1.005e5, 9.99e5, 1.0001e8, 1e20]], np.float32
+)
 _GAMMA_EDGES = (
     np.array([0, 0, 1, 0, np.inf, 1, np.inf, -1, 1, np.nan, 1e-3, 300, 300, 5], np.float32),
     np.array([1, 0, 0, np.inf, 1, np.inf, np.inf, 1, -1, 1, 5, 290, 310, 1e30], np.float32),
@@ -121,6 +124,7 @@ _GAMMA_EDGES = (
             case(call, f32(200, low=0.05, high=30.0), f32(200, low=0.05, high=30.0), dynamic=True),
             case(call, f64(40, 1, low=0.5, high=5.0), f64(9, low=0.05, high=30.0)),
             case(call, *_GAMMA_EDGES),
+            case(call, *_GAMMA_LARGE),
         )
     ],
 )

@@ -78,7 +78,10 @@ def bessel_from_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 def _gamma_cases(call: Callable[[Any, Any], Any]) -> list[Case]:
     inf, nan = np.inf, np.nan
-    edges = np.array([[0, 0, 1, 2, -1, 1, -1, nan, inf, inf, 2], [1, 0, 0, 9, 1, -1, 0, 0, inf, 1, inf]], np.float32)
+    edges = np.array(
+        [[0, 0, 1, 2, -1, 1, -1, nan, inf, inf, 2, inf, nan], [1, 0, 0, 9, 1, -1, 0, 0, inf, 1, inf, nan, inf]],
+        np.float32,
+    )
     return [case(call, f32(60, low=0.1, high=9.0), f32(60, low=0.1, high=9.0)), case(call, *edges)]
 
 
@@ -86,10 +89,11 @@ def _gamma_cases(call: Callable[[Any, Any], Any]) -> list[Case]:
 def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     """A series below a + 1, a continued fraction above; NaN for a of 0, where PyTorch's have limits.
 
-    P of 0 is 0, whatever a is; both are 0 where a and x are infinite.
+    P of 0 is 0, whatever a is; both are 0 where a and x are infinite; else NaN stays, where PyTorch's have limits.
     """
     apply = igammac if op.name == "Igammac" else igamma
-    result = op.Where(op.Equal(a, 0.0), op.const(np.nan, a.dtype), apply(op, a, x))
+    unknown = op.Or(op.Equal(a, 0.0), op.Or(op.IsNaN(a), op.IsNaN(x)))
+    result = op.Where(unknown, op.const(np.nan, a.dtype), apply(op, a, x))
     infinity = op.const(np.inf, a.dtype)
     none = op.And(op.Equal(a, infinity), op.Equal(x, infinity))
     if op.name == "Igamma":
