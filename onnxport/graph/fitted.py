@@ -25,6 +25,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative reciprocal": lambda x: -1.0 / x,
     "reciprocal square": lambda x: 1.0 / np.square(x),
 }
+_SMALL = 256  # elements of an array whose place is kept
 _ROUNDING = {"float64": 2e-15, "float32": 4e-7}
 
 
@@ -66,6 +67,7 @@ class Constants:
 
     def __init__(self, model: ir.Model) -> None:
         self._by_size: dict[int, list[tuple[str, np.ndarray]]] = {}
+        self._known: dict[tuple[str, tuple[int, ...], bytes], dict[str, Any] | None] = {}
         for name, array in constants_of(model).items():
             self._by_size.setdefault(array.size, []).append((name, array))
         # a number that was written once for each column
@@ -76,6 +78,14 @@ class Constants:
 
     def find(self, array: np.ndarray) -> dict[str, Any] | None:
         """Which constant holds an array, in which order and by which view; None where none does."""
+        if array.dtype.kind == "O" or array.size > _SMALL:
+            return self._find(array)
+        key = (array.dtype.str, array.shape, array.tobytes())  # the trees of a forest have the same classes
+        if key not in self._known:
+            self._known[key] = self._find(array)
+        return self._known[key]
+
+    def _find(self, array: np.ndarray) -> dict[str, Any] | None:
         for view in VIEWS:
             if view and (array.dtype.kind != "f" or not array.size):
                 break

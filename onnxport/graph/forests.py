@@ -47,8 +47,8 @@ def _trees(node: ir.Node) -> list[GrownTree]:
     if modes is None or (modes != _LEQ).any():
         return []
     try:
-        return [_tree(given, int(root)) for root in given["tree_roots"]]
-    except (IndexError, KeyError, RecursionError):  # arrays of a damaged file
+        return _grown(given)
+    except (IndexError, KeyError):  # arrays of a damaged file
         return []
 
 
@@ -57,50 +57,69 @@ def _array(attribute: ir.Attr) -> np.ndarray:
     return value.numpy() if attribute.type == ir.AttributeType.TENSOR else np.asarray(value)
 
 
-def _tree(given: dict[str, np.ndarray], root: int) -> GrownTree:
-    count = len(given["nodes_featureids"])
-    tracks = given.get("nodes_missing_value_tracks_true", np.zeros(count, np.int64))
-    rows: list[list[Any]] = []
-    waiting: list[tuple[int, bool, int, int]] = [(root, False, -1, 0)]
-    while waiting:
-        place, is_leaf, parent, side = waiting.pop()
-        number = len(rows)
-        if number > 2 * count + 1:
-            raise IndexError("a tree has a node twice")
-        if parent >= 0:
-            rows[parent][side] = number
-        true_leaf, false_leaf = (
-            (False, False) if is_leaf else (_leafs(given, "true", place), _leafs(given, "false", place))
-        )
-        true, false = (0, 0) if is_leaf else (_next(given, "true", place), _next(given, "false", place))
-        if not is_leaf and true_leaf and false_leaf and true == false:  # a tree that is one leaf
-            place, is_leaf = true, True
-        if is_leaf:
-            rows.append([-2, -2.0, False, -1, -1, given["leaf_weights"][place], given["leaf_targetids"][place]])
-            continue
-        rows.append(
-            [given["nodes_featureids"][place], given["nodes_splits"][place], bool(tracks[place]), -1, -1, 0.0, 0]
-        )
-        waiting += [(false, false_leaf, number, 4), (true, true_leaf, number, 3)]
-    feature, threshold, missing, left, right, weight, target = zip(*rows, strict=True)
-    whole = [np.array(item, np.int64) for item in (feature, left, right, target)]
-    return GrownTree(
-        whole[0],
-        np.array(threshold, np.float64),
-        np.array(missing, bool),
-        whole[1],
-        whole[2],
-        np.array(weight, np.float64),
-        whole[3],
-    )
+@dataclass(frozen=True)
+class _Level:
+    """The nodes of one depth in all trees; of two siblings the true one comes first.
+
+    Attributes:
+        place: number among the inner nodes, or among the leaves.
+        is_leaf: which of the two.
+        parent: number within the level above.
+    """
+
+    place: np.ndarray
+    is_leaf: np.ndarray
+    parent: np.ndarray
 
 
-def _leafs(given: dict[str, np.ndarray], side: str, place: int) -> bool:
-    return bool(given[f"nodes_{side}leafs"][place])
+def _levels(given: dict[str, np.ndarray]) -> list[_Level]:
+    place = np.asarray(given["tree_roots"], np.int64)
+    most, total = 2 * len(given["nodes_featureids"]) + len(place), 0
+    is_leaf, parent = np.zeros(len(place), bool), np.full(len(place), -1)
+    levels = []
+    while len(place):
+        total += len(place)
+        if total > most or (place < 0).any():
+            raise IndexError("a node comes twice, or before the first one")
+        inner = np.flatnonzero(~is_leaf)
+        sides = [given[f"nodes_{side}nodeids"][place[inner]] for side in ("true", "false")]
+        leafs = [given[f"nodes_{side}leafs"][place[inner]] != 0 for side in ("true", "false")]
+        alone = leafs[0] & leafs[1] & (sides[0] == sides[1])  # a tree that is one leaf
+        place, is_leaf = place.copy(), is_leaf.copy()
+        place[inner[alone]], is_leaf[inner[alone]] = sides[0][alone], True
+        levels.append(_Level(place, is_leaf, parent))
+        place = np.stack(sides, axis=1)[~alone].astype(np.int64).ravel()
+        is_leaf = np.stack(leafs, axis=1)[~alone].ravel()
+        parent = np.repeat(inner[~alone], 2)
+    return levels
 
 
-def _next(given: dict[str, np.ndarray], side: str, place: int) -> int:
-    number = int(given[f"nodes_{side}nodeids"][place])
-    if number < 0:
-        raise IndexError("a tree has a child before its first node")
-    return number
+def _grown(given: dict[str, np.ndarray]) -> list[GrownTree]:
+    levels = _levels(given)
+    if not levels:
+        return []
+    sizes = [np.ones(len(level.place), np.int64) for level in levels]  # of each node with all below it
+    for depth in reversed(range(1, len(levels))):
+        np.add.at(sizes[depth - 1], levels[depth].parent, sizes[depth])
+    ends = np.cumsum(sizes[0])
+    starts = ends - sizes[0]
+    count = int(ends[-1])
+    feature, left, right = np.full(count, -2), np.full(count, -1), np.full(count, -1)
+    threshold, weight = np.full(count, -2.0), np.zeros(count)
+    missing, target = np.zeros(count, bool), np.zeros(count, np.int64)
+    tracks = given.get("nodes_missing_value_tracks_true", np.zeros(len(given["nodes_featureids"]), np.int64))
+    number, tree = starts, np.arange(len(starts))  # in preorder over all trees
+    for depth, level in enumerate(levels):
+        if depth:
+            above, tree = number[level.parent], tree[level.parent]
+            number = above + 1
+            number[1::2] += sizes[depth][::2]  # a false node follows all of its true sibling
+            left[above[::2]], right[above[::2]] = (number - starts[tree])[::2], (number - starts[tree])[1::2]
+        inner, leaf = number[~level.is_leaf], number[level.is_leaf]
+        places, leaves = level.place[~level.is_leaf], level.place[level.is_leaf]
+        feature[inner], threshold[inner] = given["nodes_featureids"][places], given["nodes_splits"][places]
+        missing[inner] = tracks[places] != 0
+        weight[leaf], target[leaf] = given["leaf_weights"][leaves], given["leaf_targetids"][leaves]
+    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+    columns = (feature, threshold, missing, left, right, weight, target)
+    return [GrownTree(*(column[part] for column in columns)) for part in parts]

@@ -135,6 +135,8 @@ def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
         raise MapEntryError(f"ONNX {schema.name}: attributes of type {kind.name} can't be written ({name!r})")
     if kind == ir.AttributeType.TENSOR and not isinstance(value, ir.TensorProtocol):
         value = ir.tensor(np.asarray(value))
+    if kind in (ir.AttributeType.INTS, ir.AttributeType.FLOATS) and isinstance(value, np.ndarray):
+        value = value.tolist()  # many times faster than onnx-ir's reading of NumPy's numbers one by one
     return ir.Attr(name, kind, value)
 
 

@@ -164,7 +164,6 @@ ROWS: tuple[Row, ...] = (
     _special("digamma", "digamma special_digamma special_psi", -6.0, 20.0),
     _special("erfinv", "erfinv special_erfinv", -1.0, 1.0, tf="Erfinv"),
     _special("erfcx", "special_erfcx", -4.0, 40.0),
-    _special("ndtr", "special_ndtr", -6.0, 6.0),
     _special("log_ndtr", "special_log_ndtr", -12.0, 6.0),
     _special("ndtri", "special_ndtri", 0.0, 1.0, tf="Ndtri"),
     _special("i0", "i0 special_i0 special_modified_bessel_i0", -20.0, 20.0, tf="BesselI0"),

@@ -8,12 +8,17 @@ _HOME = "onnxport.opset_maps"
 
 # What the networks that most people have are of: their conversion imports no more.
 _USUAL_ATEN = (
-    *("activation", "attention", "convolution", "elementwise", "indexing", "linear", "normalization"),
+    *("activation", "attention", "convolution", "creation", "elementwise", "indexing", "linear", "normalization"),
     *("pooling", "reduction", "shape", "symbolic"),
 )
 
+_USUAL_TENSORFLOW = (
+    *("convolution", "elementwise", "indexing", "linear", "pooling", "program", "reduction", "shape", "slicing"),
+    "transposition",
+)
+
 aten = OpsetMap("pytorch", f"{_HOME}.to_onnx.pytorch", _USUAL_ATEN)
-tensorflow = OpsetMap("tensorflow", f"{_HOME}.to_onnx.tensorflow")
+tensorflow = OpsetMap("tensorflow", f"{_HOME}.to_onnx.tensorflow", _USUAL_TENSORFLOW)
 sklearn = OpsetMap("sklearn", f"{_HOME}.to_onnx.sklearn")
 
 onnx = Semantics(f"{_HOME}.from_onnx.semantics")

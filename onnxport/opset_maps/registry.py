@@ -70,7 +70,7 @@ class _Families(Generic[Key, Found]):
         if self._families is None:
             return
         package, self._families = self._families, None
-        earlier, self._entries = self._entries, {}
+        earlier, self._entries = self._entries, self._while_loading()
         try:
             _import_families(package)
             for point in _registered():
@@ -81,6 +81,10 @@ class _Families(Generic[Key, Found]):
             self._families, self._entries = package, earlier
             raise
         self._prefer(earlier)
+
+    def _while_loading(self) -> dict[Key, Found]:
+        """The entries that the modules see while they are imported."""
+        return {}
 
     def _prefer(self, earlier: dict[Key, Found]) -> None:
         self._entries.update(earlier)
@@ -147,6 +151,9 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
             return
         for name in usual:
             import_module(f"{self._families}.{name}")
+
+    def _while_loading(self) -> dict[tuple[str, bool], Entry]:
+        return dict(self._entries)  # a module may look up what an earlier, usual one registered
 
     def _entry(self, name: str, accepts_complex: bool) -> Entry | None:
         entry = self._entries.get((name, accepts_complex))

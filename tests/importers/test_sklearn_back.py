@@ -203,6 +203,12 @@ HOSTILE = {
     "other numbers": lambda record: record["fitted"].update(
         {"intercept_": {"a": {"shape": [3], "dtype": "<f8", "fill": 1}}}
     ),
+    "a pattern of many values": lambda record: record["fitted"].update(
+        {"coef_": {"l": {"pattern": {"l": [0] * 4096}, "each": [[]] * 4096}}}
+    ),
+    "a pattern in which a place is missing": lambda record: record["fitted"].update(
+        {"coef_": {"l": {"pattern": {"f": {"?": 1}}, "each": [["1"]]}}}
+    ),
     "no object": lambda record: record.update({"fitted": 3}),
 }
 

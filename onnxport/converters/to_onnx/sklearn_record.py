@@ -20,6 +20,7 @@ from sklearn.tree._tree import Tree
 from onnxport.converters.to_onnx.sklearn_held import held_of
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
 from onnxport.graph.fitted import NOT_IN_FILES, Constants
+from onnxport.graph.repeated import folded
 
 _DEEPEST = 24
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
@@ -45,6 +46,7 @@ class _Writer:
         self._constants = Constants(model)
         self._trees = Trees(model)
         self._depth = 0
+        self._usual: dict[type, dict[str, Any]] = {}  # by class its parameters' defaults
         self._leaves: dict[int, np.ndarray] = {}  # by tree what the graph's leaves hold instead of its values
 
     def estimator(self, model: Any) -> dict[str, Any]:
@@ -57,7 +59,9 @@ class _Writer:
         if kind.__module__.partition(".")[0] != "sklearn":
             raise _NotHeldError
         given = model.get_params(deep=False) if hasattr(model, "get_params") else {}
-        usual = _defaults(kind)
+        if kind not in self._usual:
+            self._usual[kind] = _defaults(kind)
+        usual = self._usual[kind]
         self._leaves |= leaves_of(model)
         return self._record(model, kind.__name__, given, usual)
 
@@ -110,7 +114,7 @@ class _Writer:
         if isinstance(value, np.generic):
             return {"n": value.item(), "dtype": value.dtype.name} if value.dtype.kind in "iub" else str(value)
         if isinstance(value, list):
-            return {"l": [self.value(item, param=param) for item in value]}
+            return {"l": folded([self.value(item, param=param) for item in value])}
         if isinstance(value, tuple) and type(value) is tuple:
             return {"u": [self.value(item, param=param) for item in value]}
         if isinstance(value, Mapping):
@@ -147,7 +151,7 @@ class _Writer:
         if array.dtype.kind in "iu" and array.ndim == 1 and np.array_equal(array, np.arange(len(array))):
             return head | {"range": len(array)}
         if array.dtype.kind == "O" and any(isinstance(item, (np.ndarray, BaseEstimator)) for item in array.flat):
-            return head | {"items": [self.value(item) for item in array.flat]}
+            return head | {"items": folded([self.value(item) for item in array.flat])}
         held = self._constants.find(array) if array.dtype.kind in "fiubOU" else None
         if held is not None and array.dtype.kind != "O":
             return head | held

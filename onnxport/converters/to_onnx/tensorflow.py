@@ -38,7 +38,6 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry, Undefined
-from onnxport.opset_maps.to_onnx.tensorflow.control_flow import branched, while_
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.progress import stage
@@ -159,7 +158,8 @@ class _Lowering:
         """
         if function.name in self._parts:
             return self._part_results(op, self._parts[function.name], arguments)
-        composite = table.find(self.program.implements(function.name))
+        implemented = self.program.implements(function.name)
+        composite = table.find(implemented) if implemented else None
         if composite is not None:
             return [composite.function(op, *arguments)]
         types = self.program.argument_types(function.name)
@@ -252,6 +252,8 @@ class _Lowering:
 
     def _loop(self, op: OpBuilder, frame: LoopFrame, node: Any, values: dict[str, Any]) -> dict[str, Any]:
         """The results of a loop of TensorFlow 1, as those of the While that it stands for."""
+        from onnxport.opset_maps.to_onnx.tensorflow.control_flow import while_
+
         entering = [values[tensor.name] for tensor in frame.entering]
         source = self._source(node)
         if frame.condition is None or frame.body is None or any(item is _REFUSED for item in entering):
@@ -268,6 +270,8 @@ class _Lowering:
 
     def _branches(self, op: OpBuilder, merge: Any, values: dict[str, Any]) -> dict[str, Any]:
         """The result of a branch of TensorFlow 1, as that of an If: its false side comes first."""
+        from onnxport.opset_maps.to_onnx.tensorflow.control_flow import branched
+
         source = self._source(merge)
         name = merge.outputs[0].name
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES, VIEWS, constants_of
 from onnxport.graph.forests import GrownTree, trees_of
+from onnxport.graph.repeated import unfolded
 from onnxport.opset_maps.from_onnx.sklearn.classes import class_of
 from onnxport.opset_maps.from_onnx.sklearn.completion import completed
 
 _ATTRIBUTE = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _DEEPEST = 24
+_MOST_VALUES = 1 << 22  # values of lists whose items follow from a pattern
 _MOST = 1 << 26  # elements of an array of one number, which the file itself does not hold
 # Sizes of results that follow from a parameter alone.
 _GREATEST = {"n_features": 1 << 20, "n_components": 1 << 20, "degree": 32, "n_bins": 1 << 16, "n_knots": 1 << 16}
@@ -51,6 +53,7 @@ class _Reader:
         self._constants = constants_of(model)
         self._trees = trees_of(model)
         self._depth = 0
+        self._count = 0  # of the items of lists
 
     def estimator(self, record: Mapping[str, Any]) -> Any:
         """The estimator of a record."""
@@ -101,7 +104,7 @@ class _Reader:
             case "n":
                 return np.dtype(item["dtype"]).type(given)
             case "l":
-                return [self.value(part) for part in given]
+                return [self.value(part) for part in self._items(given)]
             case "u":
                 return tuple(self.value(part) for part in given)
             case "d":
@@ -125,6 +128,13 @@ class _Reader:
                 return self._tree(given)
         raise UnsupportedOperator(f"the file's record of its estimator holds {key!r}")
 
+    def _items(self, given: Any) -> Iterator[Any]:
+        for part in unfolded(given, _MOST_VALUES):
+            self._count += 1
+            if self._count > _MOST_VALUES:  # patterns in patterns: each is short, all together are not
+                raise UnsupportedOperator("the file's record of its estimator holds too many values")
+            yield part
+
     def _array(self, item: Mapping[str, Any]) -> np.ndarray:
         shape, dtype = tuple(int(size) for size in item["shape"]), _dtype(item["dtype"])
         if dtype.kind not in _KINDS:
@@ -136,9 +146,10 @@ class _Reader:
         if "range" in item:
             return np.arange(min(int(item["range"]), _MOST), dtype=dtype).reshape(shape)
         if "items" in item or "plain" in item:
-            array = np.empty(len(item.get("items", item.get("plain"))), dtype)
-            for place, part in enumerate(item.get("items", item.get("plain"))):
-                array[place] = self.value(part)
+            parts = [self.value(part) for part in self._items(item.get("items", item.get("plain")))]
+            array = np.empty(len(parts), dtype)
+            for place, part in enumerate(parts):
+                array[place] = part
             return array.reshape(shape)
         if "columns" in item:
             columns = [self._constant(column).reshape(-1) for column in item["columns"]]

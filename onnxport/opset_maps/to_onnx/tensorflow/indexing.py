@@ -118,15 +118,10 @@ def tensor_scatter_update(
     return op.ScatterND(tensor, int64(op, indices), updates)
 
 
-def _non_aliasing_add(x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
-    return tf.raw_ops.ScatterNdNonAliasingAdd(input=x, indices=indices, updates=updates)
-
-
 # By TensorFlow's name: its function, how updates are combined, the least opset and what is written.
 _TENSOR_SCATTERS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]] = {
     "TensorScatterAdd": (tf.tensor_scatter_nd_add, "add", 16, "ONNX ScatterND that adds."),
     "TensorScatterSub": (tf.tensor_scatter_nd_sub, "add", 16, "ONNX ScatterND that adds the negated updates."),
-    "ScatterNdNonAliasingAdd": (_non_aliasing_add, "add", 16, "ONNX ScatterND that adds."),
     "TensorScatterMax": (tf.tensor_scatter_nd_max, "max", 18, "ONNX ScatterND that keeps the greatest."),
     "TensorScatterMin": (tf.tensor_scatter_nd_min, "min", 18, "ONNX ScatterND that keeps the least."),
 }
