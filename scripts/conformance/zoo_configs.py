@@ -31,18 +31,16 @@ _HEADS = re.compile(
 _HEAD_SIZE = re.compile(
     r"head_dim$|^d_kv$|dim_head$|d_head$|rotary_dim$|head_size$|key_size$|value_size$|attention_key_channels"
 )
-_GROUPS = re.compile(
-    r"(^|_)(num_|n_)?(mamba_)?(groups?|upsample_groups|norm_groups)$|embedding_groups$|num_norm_groups"
-)
+_GROUPS = re.compile(r"(^|_)groups?$|num_norm_groups")
 _WIDTH = re.compile(
     r"hidden|_dims?$|^dims?$|dim_|embd|embed|width|channels?|filters|d_model|d_ff|ffn|inner|intermediate|units|rank$|latent|"
     r"projection|feature_size|neck|mlp_dim|d_embed|adapter_size|bottleneck|proj_size|output_size|input_size|neurons|planes"
 )
+_EXPERTS = re.compile(r"experts?(_num)?$")
 _NOT_WIDTH = re.compile(
     r"kernel|window|stride|pool|block_size|grid|image|patch|_act|layers|(^|_)num_(?!filters|channels|hidden_ch)|(^|_)n_(?!embd|inner|hidden)|dropout|stage\d|"
     r"max_|position|vocab|token|ratio|scale|rate|length|buckets|levels|height|temperature|act_dim|pos_feats|in_chans"
 )
-_EXPERTS = re.compile(r"experts?(_num)?$")
 # Of experts; a sparse attention's index_topk stays: of few keys, scores behind a ReLU are equal, and any of them may be taken.
 _TOP = re.compile(r"per_tok$|^top_?k$|^moe_k$|moe_top_?k$|num_selected|(?<!index)_topk$")
 _PERIOD = re.compile(r"(pattern|interval|period|frequency|sparse_step|layer_freq|every_n\w*|interleave_\w*step)$")

@@ -53,14 +53,14 @@ def test_a_verdict_stands_in_the_row_of_its_model_and_the_column_of_what_ran_it(
     entries = read_entries(
         [folder / f"{name}.json" for name in ("validated", "converted", "round", "differs", "broken")]
     )
-    assert [(item.model, item.column, item.verdict) for item in entries] == [
-        ("neg.onnx", "onnxruntime, opset 17", "passed"),
-        ("neg.onnx", "A 1, opset 17", "passed"),
-        ("neg.onnx", "B 2, opset 17", "refused"),
-        ("neg.onnx", "onnxruntime, opset 13", "passed"),
-        ("abs.onnx", "onnx to keras", "failed"),
-        ("agraph", "onnxruntime, opset 17", "failed"),
-        ("broken", "conversion", "impossible"),
+    assert [f"{item.model}: {item.column}: {item.verdict}" for item in entries] == [
+        "neg.onnx: onnxruntime, opset 17: passed",
+        "neg.onnx: A 1, opset 17: passed",
+        "neg.onnx: B 2, opset 17: refused",
+        "neg.onnx: onnxruntime, opset 13: passed",
+        "abs.onnx: onnx to keras: failed",
+        "agraph: onnxruntime, opset 17: failed",
+        "broken: conversion: impossible",
     ]
     assert [item.page for item in entries] == [folder / "validated.html"] * 3 + [None] * 4
     assert entries[0].seconds > 0

@@ -81,12 +81,12 @@ def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
     for inputs, dims in _fewer(part):
         try:
             wanted = Request(
-                inputs=inputs,
-                dynamic_shapes=dims,
                 target_opset=request.target_opset,
                 optimize=request.optimize,
+                inputs=inputs,
                 runtime=request.runtime,
                 functions=request.functions,
+                dynamic_shapes=dims,
             )
             model = pytorch.export(part.module, wanted)
         except (TracingError, InvalidInputError) as error:

@@ -9,15 +9,9 @@ from typing import Any
 
 from onnxport.validation.witnesses.engine import Engine, OpenFile, Shapes
 
-ENGINE = Engine(
-    "tract",
-    "tract",
-    "onnxport.validation.witnesses.engines.tract:open_file",
-    packages=("tract",),
-    distribution="tract",
-    extra="tract",
-    settles_nan=False,  # its Relu makes 0 of NaN
-)
+_OPENER = "onnxport.validation.witnesses.engines.tract:open_file"
+# Its Relu makes 0 of NaN.
+ENGINE = Engine("tract", "tract", _OPENER, packages=("tract",), distribution="tract", extra="tract", settles_nan=False)
 
 
 def open_file(path: Path, shapes: Shapes) -> OpenFile:
