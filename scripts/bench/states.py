@@ -1,20 +1,20 @@
 """Two states of the code side by side: time, memory and bytes of the same conversions.
 
-``python -m scripts.bench.states OLD [NEW] [--pairs 9] [--match KERAS] [--ways convert,proof]`` takes the folders of two checkouts
-(NEW is this one where it is left out). Each conversion runs in a process of its own, old and new in turns, the first of a
-pair exchanged from pair to pair. A cell is the median over the pairs of new / old.
+``python -m scripts.bench.states OLD [--new NEW] [--pairs 9] [--match keras] [--ways convert,proof]`` takes the folders of two
+checkouts (NEW is this one where it is left out). A process that has imported the framework alone forks one for each state in
+turns, the first of a pair changing from pair to pair; that converts once and once more. A cell holds the medians of both
+states and the median of the pairs' ratios. The way ``floor`` compares a conversion with getting the concrete function of a Keras model.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
+import importlib
 import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -104,41 +104,38 @@ def pipeline(name: str, **options: Any) -> Callable[[], tuple[Any, Any]]:
     return build
 
 
-MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {
-    "ResNet-50": resnet50,
-    "ViT-B/16": vit_b16,
-    "GPT, 4 layers": gpt,
-    "Keras ResNet-50": keras_resnet50,
-    "Keras MobileNetV2": mobilenet,
-    "Keras, 2 dense layers": dense,
-    "Scaler, RandomForest": pipeline("RandomForestClassifier", n_estimators=50),
-    "Scaler, GradientBoosting": pipeline("GradientBoostingClassifier", n_estimators=50),
+# By name the framework and how it is built.
+MODELS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
+    "ResNet-50": ("torch", resnet50),
+    "ViT-B/16": ("torch", vit_b16),
+    "GPT, 4 layers": ("torch", gpt),
+    "Keras ResNet-50": ("keras", keras_resnet50),
+    "Keras MobileNetV2": ("keras", mobilenet),
+    "Keras, 2 dense layers": ("keras", dense),
+    "Scaler, RandomForest": ("sklearn.ensemble", pipeline("RandomForestClassifier", n_estimators=50)),
+    "Scaler, GradientBoosting": ("sklearn.ensemble", pipeline("GradientBoostingClassifier", n_estimators=50)),
 }
 
 
-def one(model: str, way: str) -> dict[str, Any]:
-    """The figures of one model in this process."""
-    result: dict[str, Any] = {}
+def figures(model: str, way: str) -> dict[str, float]:
+    """The figures of one model in this process, which has its framework but nothing of onnxport yet."""
+    times: list[dict[str, float]] = []
+    result: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
-        times = []
-        for turn in range(3):
-            converted, inputs = MODELS[model]()
+        for _ in range(2):
+            source, inputs = MODELS[model][1]()
             with _timed(times):
-                import onnxport
-
                 if way == "floor":
-                    _concrete(converted, inputs)
+                    _concrete(source, inputs)
                 else:
-                    onnxport.convert(
-                        converted, inputs=inputs, validate=way == "proof", output=None if turn else str(path)
-                    )
-        if path.exists():
-            result.update(bytes=path.stat().st_size, sha=hashlib.sha256(path.read_bytes()).hexdigest())
-    result.update({f"fresh {kind}": times[0][kind] for kind in ("cpu", "wall")})
-    result.update({f"warm {kind}": min(item[kind] for item in times[1:]) for kind in ("cpu", "wall")})
+                    import onnxport
+
+                    onnxport.convert(source, inputs=inputs, validate=way == "proof", output=str(path))
+        result["bytes"] = path.stat().st_size if path.exists() else 0
+    for name, item in zip(("fresh", "warm"), times, strict=True):
+        result.update({f"{name} {kind}": value for kind, value in item.items()})
     result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    result["modules"] = sum(name.partition(".")[0] == "onnxport" for name in sys.modules)
     return result
 
 
@@ -156,57 +153,68 @@ def _timed(times: list[dict[str, float]]) -> Iterator[None]:
     times.append({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall})
 
 
-def run(tree: Path, model: str, way: str) -> dict[str, Any]:
-    """The figures of one model under one state of the code, in a process of its own."""
-    # This folder stands behind the tree: the package is the tree's, this script ours.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree), str(HERE)))}
-    command = [sys.executable, "-W", "ignore", "-m", "scripts.bench.states", "--one", model, "--ways", way]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tree, env=environment)
-    if done.returncode:
-        raise RuntimeError(f"{model} by {tree}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def forked(tree: Path, model: str, way: str) -> dict[str, float]:
+    """The figures under one state of the code, in a process of its own that begins as this one is."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            sys.path.insert(0, str(tree))
+            text = json.dumps(figures(model, way))
+        except BaseException as error:
+            text = json.dumps({"error": repr(error)})
+        os.write(writing, text.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        result = json.loads(answer.read())
+    os.waitpid(child, 0)
+    if "error" in result:
+        raise RuntimeError(f"{model} by {tree}: {result['error']}")
+    return result
 
 
-def pairs(trees: Sequence[Path], model: str, way: str, count: int) -> list[list[dict[str, Any]]]:
-    """For each tree the figures of `count` processes."""
-    results: list[list[dict[str, Any]]] = [[] for _ in trees]
+def turns(sides: Sequence[tuple[Path, str]], model: str, count: int) -> list[list[dict[str, float]]]:
+    """For each side, a tree and a way, the figures of `count` processes."""
+    importlib.import_module(MODELS[model][0])
+    results: list[list[dict[str, float]]] = [[] for _ in sides]
     for turn in range(count):
-        for side in range(len(trees)) if turn % 2 == 0 else reversed(range(len(trees))):
-            results[side].append(run(trees[side], model, way))
+        for place in range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides))):
+            results[place].append(forked(sides[place][0], model, sides[place][1]))
     return results
 
 
-def row(model: str, way: str, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> list[str]:
-    """One line of the table: medians of the ratios, and of the old and the new figure."""
-    cells = [model, "with proof" if way == "proof" else "alone"]
+def row(model: str, way: str, before: Sequence[dict[str, float]], after: Sequence[dict[str, float]]) -> list[str]:
+    """One line of the table: the medians of both sides and of the ratios."""
+    cells = [model, {"proof": "with proof", "convert": "alone"}.get(way, way)]
     for name in MEASURES:
+        if not all(item[name] for item in before):
+            cells.append("-")
+            continue
         ratio = statistics.median(new[name] / old[name] for old, new in zip(before, after, strict=True))
-        scale, unit = {"peak": (1e-6, "MB"), "bytes": (1e-3, "kB")}.get(name, (1.0, "s"))
-        medians = (statistics.median(item[name] * scale for item in side) for side in (before, after))
-        text = " -> ".join(f"{number:.0f}" if unit != "s" else f"{number:.2f}" for number in medians)
-        cells.append(f"{text} {unit} ({ratio:.2f})")
+        scale, digits, unit = {"peak": (1e-6, 0, "MB"), "bytes": (1e-3, 1, "kB")}.get(name, (1.0, 3, "s"))
+        old, new = (f"{statistics.median(item[name] for item in side) * scale:.{digits}f}" for side in (before, after))
+        cells.append(f"{old}, {new} {unit}: {ratio:.2f}")
     return cells
 
 
 def main() -> None:
     """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trees", nargs="*", type=Path)
+    parser.add_argument("tree", type=Path, help="the earlier checkout")
+    parser.add_argument("--new", type=Path, default=HERE, help="the later checkout")
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--match", default="")
+    parser.add_argument("--match", default="", help="a part of the models' names")
     parser.add_argument("--ways", default="convert,proof")
-    parser.add_argument("--one")
     asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(one(asked.one, asked.ways)))
-        return
-    trees = [tree.resolve() for tree in (*asked.trees, HERE)[:2]]
+    old, new = asked.tree.resolve(), asked.new.resolve()
     print("| model | |", " | ".join(MEASURES), "|\n|", " | ".join("---" for _ in range(2 + len(MEASURES))), "|")
     for model in MODELS:
         if asked.match.lower() in model.lower():
             for way in asked.ways.split(","):
-                before, after = pairs(trees, model, way, asked.pairs)
-                print("|", " | ".join(row(model, way, before, after)), "|", flush=True)
+                # the floor is a way of the new state alone: what it is beside getting the concrete function
+                sides = [(new, "floor"), (new, "convert")] if way == "floor" else [(old, way), (new, way)]
+                print("|", " | ".join(row(model, way, *turns(sides, model, asked.pairs))), "|", flush=True)
 
 
 if __name__ == "__main__":

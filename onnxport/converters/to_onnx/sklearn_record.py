@@ -47,6 +47,7 @@ class _Writer:
         self._trees = Trees(model)
         self._depth = 0
         self._usual: dict[type, dict[str, Any]] = {}  # by class its parameters' defaults
+        self._names: dict[type, list[str]] = {}
         self._leaves: dict[int, np.ndarray] = {}  # by tree what the graph's leaves hold instead of its values
 
     def estimator(self, model: Any) -> dict[str, Any]:
@@ -58,12 +59,19 @@ class _Writer:
         kind = type(model)
         if kind.__module__.partition(".")[0] != "sklearn":
             raise _NotHeldError
-        given = model.get_params(deep=False) if hasattr(model, "get_params") else {}
         if kind not in self._usual:
             self._usual[kind] = _defaults(kind)
         usual = self._usual[kind]
+        given = self._params(model, kind)
         self._leaves |= leaves_of(model)
         return self._record(model, kind.__name__, given, usual)
+
+    def _params(self, model: Any, kind: type) -> dict[str, Any]:
+        if getattr(kind, "get_params", None) is not BaseEstimator.get_params:
+            return model.get_params(deep=False) if hasattr(model, "get_params") else {}
+        if kind not in self._names:
+            self._names[kind] = list(model.get_params(deep=False))  # reads a signature: a forest has many of one class
+        return {name: getattr(model, name) for name in self._names[kind]}
 
     def _record(self, model: Any, name_of_class: str, given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
         params, fitted = {}, {}

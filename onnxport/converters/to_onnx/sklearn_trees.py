@@ -34,7 +34,8 @@ class Trees:
         for name, place, grown in self._by_shape.get(_shape(tree.feature, tree.children_left), ()):
             inner = tree.children_left >= 0
             # infinite ones, of splits by missing values alone, are equal or not
-            near = np.isclose(grown.threshold, tree.threshold, rtol=2.0**-23, atol=0.0)
+            apart = np.abs(grown.threshold - tree.threshold)
+            near = (apart <= 2.0**-23 * np.abs(tree.threshold)) | (grown.threshold == tree.threshold)
             if not near[inner].all() or not np.array_equal(grown.right[inner], tree.children_right[inner]):
                 continue
             held = self._held(tree, grown, ~inner) if leaves is None else _moved(leaves[~inner], grown.weight[~inner])
