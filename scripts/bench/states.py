@@ -3,7 +3,8 @@
 ``python -m scripts.bench.states OLD [--new NEW] [--pairs 9] [--match keras] [--ways convert,proof]`` takes the folders of two
 checkouts (NEW is this one where it is left out). A process that has imported the framework alone forks one for each state in
 turns, the first of a pair changing from pair to pair; that converts once and once more. A cell holds the medians of both
-states and the median of the pairs' ratios. The way ``floor`` compares a conversion with getting the concrete function of a Keras model.
+states and the median of the pairs' ratios. The way ``floor`` compares a conversion with getting the concrete function of a
+Keras model.
 """
 
 from __future__ import annotations
