@@ -1,0 +1,360 @@
+"""``skl2onnx``, on `onnxport.convert`: ``from onnxport.compat import skl2onnx`` stands for ``import skl2onnx``.
+
+``from onnxport.compat.skl2onnx.common.data_types import FloatTensorType`` stands for the same without ``onnxport.compat``.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxport import frameworks
+from onnxport.compat.arguments import refuse_others
+from onnxport.compat.skl2onnx import common as common
+from onnxport.compat.skl2onnx import helpers as helpers
+from onnxport.compat.skl2onnx.common.data_types import KNOWN, StringTensorType
+from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
+from onnxport.converters.convert import convert
+from onnxport.errors import InvalidInputError
+from onnxport.graph.rows import columns_of
+from onnxport.model import OnnxModel
+from onnxport.version import __version__ as __version__
+
+__max_supported_opset__ = 28
+_ROWS = 8  # examples that are drawn of `initial_types`, for the proof
+_REGISTER = "register the class with onnxport.register_to_onnx('sklearn', 'Class.method')"
+_NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
+    "custom_conversion_functions": ((None, {}), _REGISTER),
+    "custom_shape_calculators": ((None, {}), _REGISTER),
+    "custom_parsers": ((None, {}), _REGISTER),
+    "intermediate": ((False,), "options={step: {'output': True}} gives what a step computes"),
+    "dtype": ((None,), "the graph has the types of the example rows"),
+    "naming": ((None,), "inner values are named after the steps"),
+    "model_optim": ((True, False), ""),  # a graph is written without what it does not need
+}
+# By class: the methods whose results skl2onnx gives where that is more than `onnxport.convert` does by itself, and their names.
+_METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **dict.fromkeys(("KMeans", "MiniBatchKMeans"), (("predict", "transform"), ("label", "scores"))),
+    **dict.fromkeys(
+        ("GaussianMixture", "BayesianGaussianMixture"), (("predict", "predict_proba"), ("label", "probabilities"))
+    ),
+}
+# By option: the values that change nothing here.
+_NEEDLESS: dict[str, tuple[object, ...]] = {"optim": (None, "cdist"), "cast": (None, False), "cdf": (None,)}
+_INSTEAD = {
+    "output_class_labels": "the labels are model.classes_",
+    "decision_path": "onnxport.convert(model, methods=['apply']) gives the leaves",
+    "decision_leaf": "onnxport.convert(model, methods=['apply']) gives the leaves",
+}
+
+
+def convert_sklearn(
+    model: Any,
+    name: str | None = None,
+    initial_types: Sequence[tuple[str, Any]] | None = None,
+    doc_string: str = "",
+    target_opset: int | Mapping[str, int] | None = None,
+    custom_conversion_functions: Any = None,
+    custom_shape_calculators: Any = None,
+    custom_parsers: Any = None,
+    options: Mapping[Any, Any] | None = None,
+    intermediate: bool = False,
+    white_op: Iterable[str] | None = None,
+    black_op: Iterable[str] | None = None,
+    final_types: Sequence[tuple[str, Any]] | None = None,
+    dtype: Any = None,
+    naming: Any = None,
+    model_optim: bool = True,
+    verbose: int = 0,
+) -> onnx.ModelProto:
+    """An estimator as a message of ONNX, its inputs by `initial_types`; classifiers give maps by default.
+
+    Raises:
+        InvalidInputError: an argument asks for what is not done here.
+        OnnxportError: see `onnxport.convert`.
+    """
+    refuse_others("skl2onnx.convert_sklearn", _others(locals()), _NEUTRAL)
+    if not initial_types:
+        raise InvalidInputError(
+            "skl2onnx.convert_sklearn: initial_types= is missing, which gives the inputs: [('X', FloatTensorType([None, 4]))]"
+        )
+    names = [item[0] for item in initial_types]
+    proto = _converted(model, _drawn(model, initial_types), names, target_opset, options, final_types, verbose)
+    return _finished(proto, name, doc_string, white_op, black_op)
+
+
+def to_onnx(
+    model: Any,
+    X: Any = None,  # as skl2onnx spells it
+    name: str | None = None,
+    initial_types: Sequence[tuple[str, Any]] | None = None,
+    target_opset: int | Mapping[str, int] | None = None,
+    options: Mapping[Any, Any] | None = None,
+    white_op: Iterable[str] | None = None,
+    black_op: Iterable[str] | None = None,
+    final_types: Sequence[tuple[str, Any]] | None = None,
+    dtype: Any = None,
+    naming: Any = None,
+    model_optim: bool = True,
+    verbose: int = 0,
+) -> onnx.ModelProto:
+    """An estimator as a message of ONNX, its inputs those of the rows `X`: a matrix is called ``X``, columns by their names.
+
+    Raises:
+        InvalidInputError: an argument asks for what is not done here.
+        OnnxportError: see `onnxport.convert`.
+    """
+    refuse_others("skl2onnx.to_onnx", _others(locals()), _NEUTRAL)
+    if isinstance(model, _Mixin):
+        model = model.onnxport_estimator
+    if X is None:
+        return convert_sklearn(
+            model,
+            name,
+            initial_types,
+            target_opset=target_opset,
+            options=options,
+            white_op=white_op,
+            black_op=black_op,
+            final_types=final_types,
+            verbose=verbose,
+        )
+    inputs = None if columns_of(X) is not None else ["X"]
+    proto = _converted(model, X, inputs, target_opset, options, final_types, verbose)
+    return _finished(proto, name, "", white_op, black_op)
+
+
+class _Mixin:
+    """What `wrap_as_onnx_mixin` adds to an estimator."""
+
+    onnxport_estimator: Any
+
+    def to_onnx(self, X: Any = None, name: str | None = None, **options: Any) -> onnx.ModelProto:
+        """See `onnxport.compat.skl2onnx.to_onnx`."""
+        return to_onnx(self.onnxport_estimator, X, name, **options)
+
+
+def wrap_as_onnx_mixin(model: Any, target_opset: int | None = None) -> Any:
+    """A copy of a fitted estimator that has the method `to_onnx` too."""
+    kind = type(f"Onnx{type(model).__name__}", (_Mixin, type(model)), {"onnxport_estimator": model})
+    result = copy.copy(model)
+    result.__class__ = kind
+    return result
+
+
+def update_registered_converter(
+    model: type,
+    alias: str,
+    shape_fct: Any = None,
+    convert_fct: Any = None,
+    overwrite: bool = True,
+    parser: Any = None,
+    options: Any = None,
+) -> None:
+    """Does nothing for a class that converts already, of a booster for one.
+
+    Raises:
+        InvalidInputError: the class does not convert: `convert_fct` writes a graph of skl2onnx's own.
+    """
+    entries = frameworks.get("sklearn").to_onnx_map
+    package = (model.__module__ or "").partition(".")[0]
+    methods = ("predict", "predict_proba", "transform", "decision_function", "raw_scores")
+    spelled = [f"{prefix}{model.__name__}.{method}" for prefix in ("", f"{package}.") for method in methods]
+    if entries is None or not any(entries().find(item) for item in spelled):
+        raise InvalidInputError(
+            f"skl2onnx.update_registered_converter: {model.__name__} does not convert yet, and functions that write skl2onnx's "
+            f"own graphs are not called: {_REGISTER}"
+        )
+
+
+def update_registered_parser(model: type, parser_fct: Any = None) -> None:
+    """Refuses: a parser reads skl2onnx's own graphs.
+
+    Raises:
+        InvalidInputError: always.
+    """
+    raise InvalidInputError(f"skl2onnx.update_registered_parser: {model.__name__}: {_REGISTER}")
+
+
+def get_latest_tested_opset_version() -> int:
+    """The newest version of ai.onnx that onnxruntime runs."""
+    return 26
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"onnxport.compat has no skl2onnx.{name}: convert_sklearn, to_onnx, wrap_as_onnx_mixin, common.data_types, "
+        "helpers.onnx_helper; onnxport.register_to_onnx adds classes of your own"
+    )
+
+
+def _others(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in _NEUTRAL}
+
+
+def _finished(
+    proto: onnx.ModelProto,
+    name: str | None,
+    doc_string: str,
+    white: Iterable[str] | None,
+    black: Iterable[str] | None,
+) -> onnx.ModelProto:
+    """The message with the graph's name and text; refused where it has an operator that is not to stand in it."""
+    operators = {node.op_type for node in proto.graph.node}
+    odd = sorted((operators & set(black or ())) | (operators - set(white) if white is not None else set()))
+    if odd:
+        raise InvalidInputError(
+            f"skl2onnx: {'black' if black else 'white'}_op= leaves out {', '.join(odd)}, of which the graph is written: "
+            "onnxport check --for ENGINE names what an engine lacks"
+        )
+    proto.graph.name = name or proto.graph.name
+    proto.doc_string = doc_string or proto.doc_string
+    return proto
+
+
+def _last(model: Any) -> Any:
+    while getattr(model, "steps", None):
+        model = model.steps[-1][1]
+    return model
+
+
+def _converted(
+    model: Any,
+    rows: Any,
+    input_names: Sequence[str] | None,
+    target_opset: int | Mapping[str, int] | None,
+    options: Mapping[Any, Any] | None,
+    final_types: Sequence[tuple[str, Any]] | None,
+    verbose: int,
+) -> onnx.ModelProto:
+    own = _options(model, options or {})
+    methods, names = _METHODS.get(type(_last(model)).__name__, ((), ()))
+    if own.pop("return_std", False):
+        methods, names = ("predict", "predict_std"), ("GPmean", "GPcovstd")
+    if own.pop("score_samples", False):
+        methods, names = methods or ("predict", "decision_function"), names or ("label", "scores")
+        methods, names = (*methods, "score_samples"), (*names, "score_samples")
+    output_names = [item[0] for item in final_types] if final_types else list(names) or None
+    if final_types and len(final_types) < len(methods):
+        methods = methods[: len(final_types)]
+    if not methods and hasattr(model, "predict_proba"):
+        output_names, own = _of_classifier(own, output_names)
+    result: OnnxModel = convert(
+        model,
+        inputs=rows,
+        input_names=input_names,
+        output_names=output_names,
+        target_opset=target_opset,
+        methods=methods or None,
+        options=own or None,
+    )
+    if verbose:
+        sys.stdout.write(f"{result.summary()}\n{result.report}\n")
+    return result.proto
+
+
+def _of_classifier(own: dict[str, Any], output_names: list[str] | None) -> tuple[list[str] | None, dict[str, Any]]:
+    """Names and options of a classifier as skl2onnx has them: maps unless something else is asked for."""
+    if not {"zipmap", "raw_scores"} & set(own):
+        own = {**own, "zipmap": True}
+    if output_names is None and own.get("zipmap") != "columns" and not own.get("raw_scores"):
+        output_names = ["output_label", "output_probability"] if own.get("zipmap") else ["label", "probabilities"]
+    if own.get("zipmap") is False:
+        own = {name: value for name, value in own.items() if name != "zipmap"}
+    return output_names, own
+
+
+def _options(model: Any, options: Mapping[Any, Any]) -> dict[str, Any]:
+    """Options by the estimator's id, class or object, or without one, as those of the whole; those of steps by their paths.
+
+    Raises:
+        InvalidInputError: an option is not known here.
+    """
+    result: dict[str, Any] = {}
+    steps = list(_steps(model, ""))
+    for key, value in options.items():
+        if not isinstance(value, Mapping):  # an option, or step__option
+            step, _, option = str(key).rpartition("__")
+            known = [path for path, _, name in steps if step and name == step]
+            path, value = (known or [""])[0], {option if known or not step else str(key): value}
+        else:
+            named = [(path, item) for path, item, name in steps if key in (id(item), type(item), name) or key is item]
+            if not named:
+                raise InvalidInputError(f"skl2onnx: options={key!r}: is no step of {type(model).__name__}")
+            path = named[0][0]
+        read = _read(value)
+        result.update(read) if path == "" else result.update({path: read} if read else {})
+    return result
+
+
+_TAKEN = ("zipmap", "raw_scores", "labels", "label", "return_std", "score_samples", "output")
+
+
+def _read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of one step in our words."""
+    result: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "nocl":
+            result |= {"labels": "ints"} if value else {}
+        elif name in _NEEDLESS and value in _NEEDLESS[name]:
+            continue
+        elif name in _TAKEN:
+            result[name] = value
+        elif value is not False:
+            way_out = _INSTEAD.get(name, "onnxport.convert(options=) has those there are")
+            raise InvalidInputError(f"skl2onnx: option {name!r} is not taken: {way_out}")
+    return result
+
+
+def _steps(model: Any, path: str, name: str = "") -> Iterable[tuple[str, Any, str]]:
+    """The estimator and its steps by their paths, with their names; the last step of a pipeline stands for the whole."""
+    yield path, model, name
+    for number, (step_name, step) in enumerate(getattr(model, "steps", ())):
+        last = number == len(model.steps) - 1
+        yield from _steps(step, path if last else f"{path}.{step_name}".strip("."), step_name)
+
+
+def _drawn(model: Any, types: Sequence[tuple[str, Any]]) -> Any:
+    """A few rows of the types, for the proof: one matrix, else a table with a column for each."""
+    rng = np.random.default_rng(0)
+    arrays = {name: _array(kind, name, rng) for name, kind in types}
+    if len(arrays) == 1:
+        (array,) = arrays.values()
+        return list(array.ravel()) if array.dtype == object and array.size == _ROWS and _reads_text(model) else array
+    if any(array.ndim != 2 or array.shape[1] != 1 for array in arrays.values()):
+        raise InvalidInputError(
+            "skl2onnx: several inputs are columns of a table, each [None, 1]: give rows to to_onnx(model, X)"
+        )
+    import pandas
+
+    return pandas.DataFrame({name: array[:, 0] for name, array in arrays.items()})
+
+
+def _reads_text(model: Any) -> bool:
+    """Whether the first step takes documents, not a table of words."""
+    while getattr(model, "steps", None):
+        model = model.steps[0][1]
+    return hasattr(model, "build_analyzer")
+
+
+def _array(kind: Any, name: str, rng: np.random.Generator) -> np.ndarray:
+    known = KNOWN.get(type(kind).__name__)
+    if known is None:
+        raise InvalidInputError(
+            f"skl2onnx: initial_types: {name!r} is {type(kind).__name__}; it can be {', '.join(KNOWN)}"
+        )
+    shape = [_ROWS, *(size if isinstance(size, int) else 1 for size in list(kind.shape)[1:])]
+    draw: Callable[..., Any] = {"b": rng.integers, "i": rng.integers, "u": rng.integers, "O": rng.integers}.get(
+        np.dtype(known.numpy).kind, rng.standard_normal
+    )
+    drawn = draw(0, 2, shape) if draw == rng.integers else draw(shape)
+    return (
+        np.asarray(np.char.add("word", drawn.astype(str)), object)
+        if known is StringTensorType
+        else drawn.astype(known.numpy)
+    )

@@ -1,0 +1,84 @@
+"""The types of columns and matrices, as ``skl2onnx.common.data_types`` spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import InvalidInputError
+from onnxport.graph.rows import columns_of
+
+
+class DataType:
+    """The type of a column or matrix: ``FloatTensorType([None, 4])``."""
+
+    numpy: Any = np.float32
+
+    def __init__(self, shape: Sequence[int | str | None] | None = None) -> None:
+        self.shape: list[int | str | None] = [None, 1] if shape is None else list(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape})"
+
+
+class TensorType(DataType):
+    """A matrix of one type."""
+
+
+def _type(name: str, dtype: Any) -> type[TensorType]:
+    return type(name, (TensorType,), {"numpy": dtype, "__doc__": f"{np.dtype(dtype).name} numbers or strings."})
+
+
+Float16TensorType: type[TensorType] = _type("Float16TensorType", np.float16)
+FloatTensorType: type[TensorType] = _type("FloatTensorType", np.float32)
+DoubleTensorType: type[TensorType] = _type("DoubleTensorType", np.float64)
+Int8TensorType: type[TensorType] = _type("Int8TensorType", np.int8)
+Int16TensorType: type[TensorType] = _type("Int16TensorType", np.int16)
+Int32TensorType: type[TensorType] = _type("Int32TensorType", np.int32)
+Int64TensorType: type[TensorType] = _type("Int64TensorType", np.int64)
+UInt8TensorType: type[TensorType] = _type("UInt8TensorType", np.uint8)
+UInt16TensorType: type[TensorType] = _type("UInt16TensorType", np.uint16)
+UInt32TensorType: type[TensorType] = _type("UInt32TensorType", np.uint32)
+UInt64TensorType: type[TensorType] = _type("UInt64TensorType", np.uint64)
+BooleanTensorType: type[TensorType] = _type("BooleanTensorType", np.bool_)
+StringTensorType: type[TensorType] = _type("StringTensorType", np.object_)
+
+KNOWN: dict[str, type[TensorType]] = {
+    kind.__name__: kind
+    for kind in (
+        Float16TensorType,
+        FloatTensorType,
+        DoubleTensorType,
+        Int8TensorType,
+        Int16TensorType,
+        Int32TensorType,
+        Int64TensorType,
+        UInt8TensorType,
+        UInt16TensorType,
+        UInt32TensorType,
+        UInt64TensorType,
+        BooleanTensorType,
+        StringTensorType,
+    )
+}
+
+
+def guess_data_type(rows: Any) -> list[tuple[str, DataType]]:
+    """Names and types of the inputs that rows stand for: one a column of a DataFrame, else one matrix, ``input``.
+
+    Raises:
+        InvalidInputError: an element type is none of those that are known.
+    """
+    columns = columns_of(rows)
+    arrays = {"input": np.asarray(rows)} if columns is None else columns
+    return [(name, _typed(name, array)) for name, array in arrays.items()]
+
+
+def _typed(name: str, array: np.ndarray) -> DataType:
+    kinds = {np.dtype(kind.numpy): kind for kind in KNOWN.values()}
+    kind = kinds.get(np.dtype(object) if array.dtype.kind in "OUS" else array.dtype)
+    if kind is None:
+        raise InvalidInputError(f"skl2onnx.guess_data_type: {name!r} holds {array.dtype}: one of {', '.join(KNOWN)}")
+    return kind([None, *array.shape[1:]])
