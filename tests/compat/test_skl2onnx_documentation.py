@@ -205,6 +205,7 @@ def check(left):
             np.testing.assert_allclose(np.ravel(result), np.ravel(expected), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_runs_with_its_imports_changed(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

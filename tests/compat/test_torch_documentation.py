@@ -234,6 +234,7 @@ feeds, expected = {"x": longer, "h0": state[0], "c0": state[1]}, {"out": out, "h
 }
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_runs_with_one_line_changed(program, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

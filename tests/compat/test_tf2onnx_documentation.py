@@ -1,0 +1,167 @@
+"""Programs in the shape of tf2onnx's README, tutorials and examples: ``import tf2onnx`` changes, nothing else."""
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from tests.compat.programs import run
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+pytestmark = [pytest.mark.tensorflow, pytest.mark.keras]
+
+OLD, NEW = "import tf2onnx", "from onnxport.compat import tf2onnx"
+
+START = """
+import numpy as np
+import tensorflow as tf
+import tf2onnx
+import onnx
+
+tf.keras.utils.set_random_seed(0)
+rng = np.random.default_rng(0)
+"""
+# Each leaves the file net.onnx, `feeds` by name, and `expected` in the outputs' order.
+PROGRAMS = {
+    "a model of tf.keras into a file": START
+    + """
+model = tf.keras.Sequential([
+    tf.keras.Input((12, 12, 3)), tf.keras.layers.Conv2D(4, 3), tf.keras.layers.BatchNormalization(),
+    tf.keras.layers.ReLU(), tf.keras.layers.GlobalAveragePooling2D(), tf.keras.layers.Dense(5, activation="softmax"),
+])
+spec = (tf.TensorSpec((None, 12, 12, 3), tf.float32, name="input"),)
+output_path = "net.onnx"
+model_proto, _ = tf2onnx.convert.from_keras(model, input_signature=spec, opset=13, output_path=output_path)
+output_names = [n.name for n in model_proto.graph.output]
+x = rng.standard_normal((2, 12, 12, 3), dtype=np.float32)
+feeds, expected = {"input": x}, [model.predict(x, verbose=0)]
+""",
+    "a message and what is stored beside it": START
+    + """
+model = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(4, activation="gelu"), tf.keras.layers.Dense(2)])
+(onnx_model_proto, storage) = tf2onnx.convert.from_keras(model)
+assert storage is None
+with open("net.onnx", "wb") as file:
+    file.write(onnx_model_proto.SerializeToString())
+x = rng.standard_normal((3, 6), dtype=np.float32)
+feeds, expected = {onnx_model_proto.graph.input[0].name: x}, [model(x)]
+""",
+    "a function with a variable": START
+    + """
+w = tf.Variable(rng.standard_normal((3, 2)).astype(np.float32))
+
+@tf.function
+def f(a, b):
+    return tf.tanh(tf.matmul(a, w)) + b
+
+specs = [tf.TensorSpec([None, 3], tf.float32, name="a"), tf.TensorSpec([2], tf.float32, name="b")]
+onnx_model, _ = tf2onnx.convert.from_function(f, input_signature=specs, opset=14)
+onnx.save(onnx_model, "net.onnx")
+a, b = rng.standard_normal((4, 3), dtype=np.float32), np.ones(2, np.float32)
+feeds, expected = {"a": a, "b": b}, [f(a, b)]
+""",
+    "a model of subclasses through a function": START
+    + """
+class Net(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.d1, self.d2 = tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.d2(self.d1(x))
+
+model = Net()
+model(tf.zeros((1, 3)))
+function = tf.function(lambda x: model(x))
+proto, _ = tf2onnx.convert.from_function(function, [tf.TensorSpec((None, 3), tf.float32, name="x")], output_path="net.onnx")
+x = rng.standard_normal((4, 3), dtype=np.float32)
+feeds, expected = {"x": x}, [model(x)]
+""",
+    "a concrete function": START
+    + """
+@tf.function
+def f(x):
+    return {"double": 2 * x, "half": x / 2}
+
+concrete = f.get_concrete_function(tf.TensorSpec((None, 3), tf.float32, name="x"))
+proto, _ = tf2onnx.convert.from_function(concrete, None, opset=15, output_path="net.onnx")
+x = rng.standard_normal((4, 3), dtype=np.float32)
+feeds, expected = {"x": x}, [2 * x, x / 2]
+""",
+    "a frozen graph of TensorFlow 1": START
+    + """
+with tf.compat.v1.Session(graph=tf.Graph()) as sess:
+    x = tf.compat.v1.placeholder(tf.float32, [2, 3], name="input")
+    x_ = tf.add(x, x)
+    _ = tf.identity(x_, name="output")
+    graph_def = sess.graph_def
+proto, _ = tf2onnx.convert.from_graph_def(
+    graph_def, input_names=["input:0"], output_names=["output:0"], opset=13, output_path="net.onnx"
+)
+data = rng.standard_normal((2, 3), dtype=np.float32)
+feeds, expected = {"input": data}, [2 * data]
+""",
+    "a file of TFLite": START
+    + """
+model = tf.keras.Sequential([tf.keras.Input((8,), batch_size=1), tf.keras.layers.Dense(4, activation="relu")])
+
+converter = tf.lite.TFLiteConverter.from_keras_model(model)
+with open("model.tflite", "wb") as file:
+    file.write(converter.convert())
+proto, _ = tf2onnx.convert.from_tflite("model.tflite", opset=16, output_path="net.onnx")
+x = rng.standard_normal((1, 8), dtype=np.float32)
+feeds, expected = {proto.graph.input[0].name: x}, [model(x)]
+""",
+    "fixed sizes and channels first": START
+    + """
+inputs = tf.keras.Input((8, 8, 3), name="image")
+model = tf.keras.Model(inputs, tf.keras.layers.Conv2D(2, 3, padding="same")(inputs))
+spec = tf.TensorSpec((1, 8, 8, 3), tf.float32, name="image")
+proto, _ = tf2onnx.convert.from_keras(
+    model, input_signature=[spec], inputs_as_nchw=["image:0"], large_model=False, output_path="net.onnx"
+)
+dims = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+assert dims == [1, 3, 8, 8]
+x = rng.standard_normal((1, 8, 8, 3), dtype=np.float32)
+feeds, expected = {"image": x.transpose(0, 3, 1, 2)}, [model(x)]
+""",
+    "no target and no optimizers": START
+    + """
+model = tf.keras.Sequential([tf.keras.Input((5, 3)), tf.keras.layers.Bidirectional(tf.keras.layers.GRU(2))])
+proto, _ = tf2onnx.convert.from_keras(
+    model, opset=15, custom_ops=None, target=[], optimizers=None,
+    shape_override=None, extra_opset=None, output_path="net.onnx",
+)
+x = rng.standard_normal((2, 5, 3), dtype=np.float32)
+feeds, expected = {proto.graph.input[0].name: x}, [model(x)]
+""",
+    "two inputs by their names": START
+    + """
+a, b = tf.keras.Input((3,), name="a"), tf.keras.Input((4,), name="b")
+joined = tf.keras.layers.Concatenate()([a, b])
+model = tf.keras.Model([a, b], [tf.keras.layers.Dense(2, name="first")(joined), tf.keras.layers.Dense(1, name="second")(joined)])
+specs = [tf.TensorSpec((None, 3), tf.float32, name="a"), tf.TensorSpec((None, 4), tf.float32, name="b")]
+proto, _ = tf2onnx.convert.from_keras(model, specs, 17, output_path="net.onnx")
+feeds = {"a": rng.standard_normal((2, 3), dtype=np.float32), "b": rng.standard_normal((2, 4), dtype=np.float32)}
+expected = model([feeds["a"], feeds["b"]])
+""",
+}
+
+
+@pytest.mark.sampled(0.5)
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_program_runs_with_one_line_changed(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    left = run(program, OLD, NEW)
+    session = onnxruntime.InferenceSession("net.onnx", providers=["CPUExecutionProvider"])
+    for result, expected in zip(session.run(None, left["feeds"]), left["expected"], strict=True):
+        expected = np.asarray(expected)
+        if result.shape != expected.shape:  # channels first
+            expected = expected.transpose(0, 3, 1, 2)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_other_names_of_the_package_are_answered():
+    from onnxport.compat import tf2onnx
+
+    with pytest.raises(AttributeError, match=r"no tf2onnx\.tfonnx: from_keras, from_function"):
+        tf2onnx.tfonnx  # noqa: B018
