@@ -24,7 +24,7 @@ def _evaluator() -> type[Any]:
     from onnx.reference.ops.op_resize import Resize
 
     own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
-    own += [_with("Attention", Attention_23, _mask_of_rows), _with("Resize", Resize, _wide_weights)]
+    own += [_with("Attention", Attention_23, _mask_of_rows), _with("Resize", Resize, _wide_weights), _conv_transpose()]
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
@@ -58,7 +58,17 @@ def _gelu(_: Any, x: np.ndarray, approximate: str = "none") -> tuple[np.ndarray]
     return ((0.5 * x * (1 + _erf(None, (x * math.sqrt(0.5)).astype(x.dtype))[0])).astype(x.dtype),)
 
 
-_RUNS = {"Gelu": _gelu, "Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
+def _lrn(
+    _: Any, x: np.ndarray, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> tuple[np.ndarray]:
+    """LRN of every channel: the evaluator's own (onnx 1.23) computes as many as there are images."""
+    before, after = (size - 1) // 2, size // 2
+    squares = np.pad(x * x, [(0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)])
+    sums = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+    return ((x / (bias + alpha / size * sums) ** beta).astype(x.dtype),)
+
+
+_RUNS = {"LRN": _lrn, "Gelu": _gelu, "Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}
 
 
 def _mask_of_rows(operands: list[Any], attributes: dict[str, Any]) -> None:
@@ -72,6 +82,20 @@ def _wide_weights(operands: list[Any], attributes: dict[str, Any]) -> None:
     """Cubic weights of Resize in float64: the evaluator (onnx 1.23) has them in float32, the type of the attribute."""
     if attributes.get("cubic_coeff_a") is not None:
         attributes["cubic_coeff_a"] = float(attributes["cubic_coeff_a"])
+
+
+def _conv_transpose() -> type[Any]:
+    from onnx.reference.ops.op_conv_transpose import ConvTranspose
+
+    def run(
+        self: Any, x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, group: int = 1, **form: Any
+    ) -> tuple[np.ndarray]:
+        """ConvTranspose with the bias of each channel: in groups the evaluator's own (onnx 1.23) adds the first group's."""
+        parts = zip(np.split(x, group, axis=1), np.split(w, group), strict=True)
+        whole = np.concatenate([ConvTranspose._run(self, *part, None, group=1, **form)[0] for part in parts], axis=1)
+        return (whole if b is None else whole + b.reshape(-1, *[1] * (x.ndim - 2)),)
+
+    return type("ConvTranspose", (ConvTranspose,), {"op_domain": "", "_run": run})
 
 
 def _with(name: str, given: type[Any], prepare: Callable[[list[Any], dict[str, Any]], None]) -> type[Any]:

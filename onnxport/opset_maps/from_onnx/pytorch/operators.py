@@ -234,10 +234,12 @@ def batch_normalization(
 def instance_normalization(
     xp: TorchNamespace, x: TorchTensor, scale: TorchTensor, bias: TorchTensor, *, epsilon: float = 1e-5
 ) -> TorchTensor:
-    """torch's instance_norm, which refuses images of one element."""
+    """torch's instance_norm, whose function in torch.nn refuses images of one element."""
     sizes = xp.shape(x)[2:]
     if not floating(xp, x, scale, bias) or not sizes or all(known(n) and n == 1 for n in sizes):
         return NotImplemented
+    if not any(known(n) and n > 1 for n in sizes):
+        return xp.call(torch.instance_norm, x, scale, bias, None, None, True, 0.1, epsilon, False)
     return xp.call(F.instance_norm, x, None, None, scale, bias, True, 0.1, epsilon)
 
 

@@ -97,6 +97,13 @@ def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: Recurren
     return usual and not special and reset and xp.dtype(x).is_floating_point()
 
 
+def _state(xp: TorchNamespace, x: TorchTensor, directions: int, hidden: int) -> TorchTensor:
+    """An initial state with its sizes known: torch (2.13) reads memory that is not its own where the directions differ."""
+    if all(known(n) and n == wanted for n, wanted in zip(xp.shape(x)[::2], (directions, hidden), strict=True)):
+        return x
+    return xp.reshape(x, (directions, -1, hidden))
+
+
 def _native(kind: str) -> Callable[..., Any]:
     """torch's function of one of the operators; torch has no peepholes."""
 
@@ -111,7 +118,10 @@ def _native(kind: str) -> Callable[..., Any]:
             return NotImplemented
         backward = attributes.get("direction") == "reverse"
         steps, batch, _ = xp.shape(x)
-        started = [xp.zeros((directions, batch, hidden), xp.dtype(x)) if item is None else item for item in given]
+        started = [
+            xp.zeros((directions, batch, hidden), xp.dtype(x)) if item is None else _state(xp, item, directions, hidden)
+            for item in given
+        ]
         flat = _flat_weights(xp, kind, w, r, b, directions, hidden)
         x = xp.flip(x, (0,)) if backward else x
         common = (flat, b is not None, 1, 0.0, False, directions == 2, False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.elementwise import BY_ONNX
@@ -25,6 +26,7 @@ _PRIMITIVES: dict[str, tuple[tuple[int, ...], str]] = {
     "StringConcat": ((20,), "string_concat"),
     "Where": ((9, 16), "where"),
 }
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 _VARIADIC: dict[str, tuple[int, ...]] = {"Max": (1, 6, 8, 12, 13), "Min": (1, 6, 8, 12, 13), "Sum": (1, 6, 8, 13)}
 
 
@@ -119,8 +121,10 @@ def is_inf(xp: Namespace, x: Tensor, *, detect_negative: int = 1, detect_positiv
 
 @onnx.op("Clip", versions=(1, 6, 11, 12, 13))
 def clip(xp: Namespace, x: Tensor, low: Number | None = None, high: Number | None = None, **early: float) -> Tensor:
-    """x between bounds: attributes before opset 11, operands from then on."""
-    return xp.clip(x, early.get("min") if low is None else low, early.get("max") if high is None else high)
+    """x between bounds: attributes before opset 11, by default float32's ends, operands from then on."""
+    narrow = xp.dtype(x).bitwidth == 16  # whose numbers all lie within those ends
+    ends = {name: bound for name, bound in early.items() if not (narrow and abs(bound) >= _FLOAT_MAX)}
+    return xp.clip(x, ends.get("min") if low is None else low, ends.get("max") if high is None else high)
 
 
 @onnx.op("LeakyRelu", versions=(1, 6, 16))
