@@ -65,7 +65,7 @@ def _lrn(
     before, after = (size - 1) // 2, size // 2
     squares = np.pad(x * x, [(0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)])
     sums = sum(squares[:, i : i + x.shape[1]] for i in range(size))
-    return ((x / (bias + alpha / size * sums) ** beta).astype(x.dtype),)
+    return ((x / (float(bias) + float(alpha) / size * sums) ** float(beta)).astype(x.dtype),)
 
 
 _RUNS = {"LRN": _lrn, "Gelu": _gelu, "Erf": _erf, "LpNormalization": _lp_normalization, "HardSwish": _hard_swish}

@@ -139,6 +139,31 @@ DIFFERED = {
         "(float8e5m2fnuz[2] x, float z) => (float8e5m2fnuz[2] y) {y = Dropout (x, z)}",
         [np.array([1.5, -2], ml_dtypes.float8_e5m2fnuz), np.float32(0.4)],
     ),
+    "one place of an image that the run tells": (
+        "(double[a, b, c] x, double[2] s) => (double[a, b, c] y) {y = InstanceNormalization (x, s, s)}",
+        [F32[..., :1].astype(np.float64), np.array([1.0, 2.0])],
+    ),
+    "directions of a state that the run tells": (  # behind an input whose size leaves 3 to be tried as their number
+        (
+            "(float[k] z, float[a, b, c] x, float[d, e, f] h) => (float[k] t, float[2, 2, 2, 2] y) "
+            f"<float[2, 8, 2] w = {{{', '.join(['0.5', '-0.25'] * 16)}}}> {{t = Neg (z) "
+            'y = LSTM <direction = "bidirectional", hidden_size = 2> (x, w, w, "", "", h)}'
+        ),
+        [F32[0, 0], F32[..., :2], F32[..., :2]],
+    ),
+    "each group's bias of float64": (
+        "(double[2, 2, 3] x, double[2, 1, 1] w, double[2] b) => (double[2, 2, 3] y) {y = ConvTranspose <group = 2> (x, w, b)}",
+        [F32.astype(np.float64), np.ones((2, 1, 1)), np.array([1.0, 2.0])],
+    ),
+    "channels that outnumber the images": (
+        "(double[2, 3, 2, 2] x) => (double[2, 3, 2, 2] y) {y = LRN <size = 3, alpha = 0.5> (x)}",
+        [np.arange(24.0).reshape(2, 3, 2, 2)],
+    ),
+    "a lower bound alone of 16 bits": (
+        "(float16[3] x) => (float16[3] y) {y = Clip <min = -1.5> (x)}",
+        [np.array([-2, -np.inf, np.inf], np.float16)],
+        10,
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],
@@ -155,8 +180,8 @@ def judged(drawn, framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("name", DIFFERED)
 def test_a_graph_that_once_differed_is_right(name, framework):
-    text, inputs = DIFFERED[name]
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> graph {text}')
+    text, inputs, *opset = DIFFERED[name]
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset[0] if opset else 20}]> graph {text}')
     assert judged(DrawnGraph(model, tuple(map(np.asarray, inputs)), 0), framework) in (
         "right",
         "by onnxruntime",
