@@ -6,9 +6,10 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -23,8 +24,7 @@ from onnxport.frameworks.descriptor import Lazy
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
-from onnxport.tracing.pytorch_answers import frozen_notes, replayed
-from onnxport.tracing.pytorch_answers import recorded as recorded_answers
+from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_guards import conditions, only_where
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
@@ -34,12 +34,8 @@ from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
-from onnxport.tracing.pytorch_transforms import (
-    check_plain,
-    failed_in_transform,
-    levels_kept,
-    without_transforms,
-)
+from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
+from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
 from onnxport.tracing.trust.faults import existing_file, reading
 
@@ -203,25 +199,27 @@ def _first(
         plain = _first_plain(attempts)
         if plain is not None:
             return plain
-    frozen = _first_frozen(attempts, example, freezing) if freezing else None
-    if frozen is not None:
-        return frozen
+    traced = _first_answered(attempts, example, shortcuts(example), shortcut_notes)
+    if traced is None and freezing:
+        runs = [recorded(item) for item in freezing]
+        traced = _first_answered(attempts, example, runs[0], partial(frozen_notes, runs=runs))
+    if traced is not None:
+        return traced
     raise TracingError(reason(model, first, frozen=bool(freezing))) from first
 
 
-def _first_frozen(
-    attempts: list[Attempt], example: Call, calls: Sequence[Call]
+def _first_answered(
+    attempts: list[Attempt], example: Call, given: Answers, notes_of: Callable[[set[Place]], list[str]]
 ) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt that is traced with the answers that the calls get to what the model asks of values."""
-    runs = [recorded_answers(call) for call in calls]
-    for call, shapes, note in attempts:
-        answers = replayed(runs[0])
+    """The first attempt that is traced with answers to what the model asks of values; None where there are none."""
+    for call, shapes, note in attempts if given else ():
+        answers = replayed(given)
         try:
             program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=answers)
         except Exception:  # whatever torch raises: the first error is the user's
             continue
         if _takes(program, example):
-            return program, (*notes, *frozen_notes(answers.used, runs), *filter(None, [note]))
+            return program, (*notes, *notes_of(answers.used), *filter(None, [note]))
     return None
 
 

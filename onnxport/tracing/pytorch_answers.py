@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,15 +72,21 @@ def recorded(call: Call) -> Answers:
         Exception: what the model raises on them.
     """
     args, kwargs = pytree.tree_map(_copied, (call.args, call.kwargs))
-    buffers = [(buffer, buffer.clone()) for buffer in call.module.buffers()]
+    with torch.no_grad(), with_buffers_kept(call.module), _Recorded() as mode:
+        call.module(*args, **kwargs)
+    return mode.answers
+
+
+@contextmanager
+def with_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Gives the module's buffers their numbers back at the end."""
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
-        with torch.no_grad(), _Recorded() as mode:
-            call.module(*args, **kwargs)
+        yield
     finally:
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
-    return mode.answers
 
 
 def _copied(leaf: object) -> Any:
@@ -87,10 +94,11 @@ def _copied(leaf: object) -> Any:
 
 
 class replayed(TorchFunctionMode):
-    """While it is active, tensors of a trace answer as they did on the examples, place by place and one after the other."""
+    """While it is active, tensors of a trace, or of another `kind`, give these answers, each place its own in order."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, kind: type[Tensor] = FakeTensor) -> None:
         super().__init__()
+        self._kind = kind
         self._next: dict[Place, Iterator[Any]] = {place: itertools.cycle(items) for place, items in answers.items()}
         self.used: set[Place] = set()
 
@@ -98,7 +106,7 @@ class replayed(TorchFunctionMode):
         """Gives an answer from the run; passes every other call on."""
         name = getattr(func, "__name__", "")
         asks, loops = name in _ASKS, name in _LOOPS
-        if (asks or loops) and args and isinstance(args[0], FakeTensor):
+        if (asks or loops) and args and isinstance(args[0], self._kind):
             place = _place(name)
             answer = next(self._next.get(place, iter(())), None)
             if asks and answer is not None:

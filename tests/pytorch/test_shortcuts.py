@@ -1,0 +1,75 @@
+"""Branches in Python that save work where a tensor's values allow it: the file goes the way that is right for every value."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+import onnxport  # noqa: E402
+from onnxport.errors import TracingError  # noqa: E402
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x, mask):
+        if not mask.all():
+            x = x * mask
+        return x.cumsum(1)
+
+
+class Asked(torch.nn.Module):
+    """Asks by ``item()``, in two places."""
+
+    def forward(self, x, mask):
+        if (mask == 0).any().item():
+            x = x * mask
+        if bool((x > 1000).any()):
+            x = x.clamp(max=1000)
+        return x + 1
+
+
+class Other(torch.nn.Module):
+    """No shortcut: the ways give other numbers."""
+
+    def forward(self, x, mask):
+        return x * 2 if mask.all() else x * mask
+
+
+class OtherBelow(torch.nn.Module):
+    """The ways agree on the example alone, whose numbers are positive."""
+
+    def forward(self, x, mask):
+        return x.abs() if mask.all() else x * 1
+
+
+class Stops(torch.nn.Module):
+    """Ends a loop early, where the values allow it: what it gives is shorter then."""
+
+    def forward(self, x, mask):
+        steps = []
+        for _ in range(3):
+            x = x * 0.5
+            steps.append(x)
+            if (x < 0.1).all():
+                break
+        return torch.stack(steps) * mask.sum()
+
+
+def inputs(*zeros):
+    mask = torch.ones(2, 6, dtype=torch.int64)
+    mask[1, zeros] = 0
+    return torch.rand(2, 6) + 0.5, mask
+
+
+@pytest.mark.parametrize("net", [Masked(), Asked()])
+def test_the_way_that_is_right_for_every_value(net):
+    model = onnxport.convert(net.eval(), inputs=inputs())
+    assert model.report.passed
+    assert "asks for a tensor's value to save work" in str(model.report.notes)
+    for given in (inputs(), inputs(0, 1), inputs(5)):
+        assert torch.allclose(torch.from_numpy(model(*[item.numpy() for item in given])), net(*given))
+
+
+@pytest.mark.parametrize("net", [Other(), OtherBelow(), Stops()])
+def test_a_branch_that_changes_the_numbers_stays_refused(net):
+    with pytest.raises(TracingError, match="test_shortcuts.py"):
+        onnxport.convert(net.eval(), inputs=inputs())
