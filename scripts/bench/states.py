@@ -205,13 +205,13 @@ def main() -> None:
     parser.add_argument("tree", type=Path, help="the earlier checkout")
     parser.add_argument("--new", type=Path, default=HERE, help="the later checkout")
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--match", default="", help="a part of the models' names")
+    parser.add_argument("--match", default="", help="how the names of the models begin")
     parser.add_argument("--ways", default="convert,proof")
     asked = parser.parse_args()
     old, new = asked.tree.resolve(), asked.new.resolve()
     print("| model | |", " | ".join(MEASURES), "|\n|", " | ".join("---" for _ in range(2 + len(MEASURES))), "|")
     for model in MODELS:
-        if asked.match.lower() in model.lower():
+        if model.lower().startswith(asked.match.lower()):
             for way in asked.ways.split(","):
                 # the floor is a way of the new state alone: what it is beside getting the concrete function
                 sides = [(new, "floor"), (new, "convert")] if way == "floor" else [(old, way), (new, way)]

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.bodies import every_node
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.passes.weight_moves import MergeWeightMovesPass
@@ -66,7 +67,7 @@ def _foreign(model: ir.Model, runtime: Runtime) -> list[str]:
     Raises:
         UnsupportedOperator: the runtime has none of them.
     """
-    foreign = sorted({node.op_type for node in model.graph.all_nodes() if node.domain == MICROSOFT})
+    foreign = sorted({node.op_type for node in every_node(model.graph) if node.domain == MICROSOFT})
     if foreign and runtime == "reference":
         raise UnsupportedOperator(
             f"{', '.join(foreign)} of {MICROSOFT}, which reads the characters of strings: ONNX's reference evaluator lacks it; "
@@ -95,6 +96,6 @@ def lowest_ir_version(model: ir.Model) -> int:
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in known]
     version = min(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _MAX_IR_VERSION)
     dtypes = {value.dtype for value in (*model.graph.initializers.values(), *model.graph.inputs)}
-    for node in model.graph.all_nodes():
+    for node in every_node(model.graph):
         dtypes.update(value.dtype for value in node.outputs)
     return max([version, *(_IR_OF_DTYPE.get(dtype, 0) for dtype in dtypes if dtype is not None)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.bodies import every_node
 from onnxport.graph.passes.rewriting import replace_value
 
 
@@ -21,7 +22,7 @@ class RemoveIdentityPass(InPlacePass):
 
     def call(self, model: ir.Model) -> PassResult:
         """The model without needless Identity nodes."""
-        identities = [node for node in model.graph.all_nodes() if node.op_type == "Identity" and node.domain == ""]
+        identities = [node for node in every_node(model.graph) if node.op_type == "Identity" and node.domain == ""]
         removed = [_remove(node) for node in identities]
         return PassResult(model, modified=any(removed))
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import PassResult
 
+from onnxport.graph.bodies import every_node
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
 from onnxport.graph.provenance import PREFIX
@@ -41,7 +42,7 @@ class PushTransposesPass(NamingPass):
     def call(self, model: ir.Model) -> PassResult:
         """The model with fewer transposes."""
         graphs = [model.graph, *(graph for graph in model.graph.subgraphs())]
-        if not any(node.op_type == "Transpose" for node in model.graph.all_nodes()):
+        if not any(node.op_type == "Transpose" for node in every_node(model.graph)):
             return PassResult(model, modified=False)
         modified = [_Walk(graph, model.graph, self._names).run() for graph in graphs]
         return PassResult(model, modified=any(modified))

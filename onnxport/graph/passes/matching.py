@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnxport.graph.bodies import every_node
+
 _FEW = 64
 
 
 def arithmetic_nodes(model: ir.Model, *op_types: str) -> list[ir.Node]:
     """The nodes of these operators in all graphs of a model."""
-    return [node for node in model.graph.all_nodes() if node.op_type in op_types and node.domain == ""]
+    return [node for node in every_node(model.graph) if node.op_type in op_types and node.domain == ""]
 
 
 def producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:

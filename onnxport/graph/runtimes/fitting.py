@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 from onnx_ir.passes import Sequential
 
-from onnxport.graph.bodies import bodies
+from onnxport.graph.bodies import bodies, every_node
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.passes.rewriting import replace_value
@@ -75,7 +75,7 @@ def misread(model: ir.Model, *, optimised: bool = False) -> str:
     With `optimised` one that it runs by its definition only without its optimisations.
     """
     opset = model.opset_imports.get("", ALL_OPSETS.stop - 1)
-    for node in model.graph.all_nodes():
+    for node in every_node(model.graph):
         for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
             if (defect.optimised if optimised else defect.misread) and defect.concerns(node, opset):
                 return f"{node.op_type}: {defect.reason}"

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.bodies import every_node
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
 from onnxport.graph.runtimes.defect import Defect, dims, operand
@@ -35,7 +36,7 @@ class SettleProductsPass(InPlacePass):
         """The model with such operands."""
         turned: dict[ir.Value, int] = {}
         products: list[ir.Node] = []
-        for node in model.graph.all_nodes():
+        for node in every_node(model.graph):
             if node.op_type == "MatMul" and not node.domain:
                 products.append(node)
             elif stage := _stage(node, turned):

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.bodies import every_node
 from onnxport.graph.passes.rewriting import add_weight, node_from
 
 _LONGEST_ROW = 1 << 12  # a row of the scale up to this length stands in the file; a longer one is expanded at run time
@@ -32,7 +33,7 @@ def _fused(graph: ir.Graph) -> list[ir.Node]:
     """The nodes between a ``MatMul`` and the next one that no fusion takes away, before it and after it."""
     before: dict[ir.Node, None] = {}
     after: dict[ir.Node, None] = {}
-    for product in graph.all_nodes():
+    for product in every_node(graph):
         if product.op_type != "MatMul" or product.domain:
             continue
         rising = [value.producer() for value in product.inputs if value is not None]
