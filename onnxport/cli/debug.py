@@ -46,7 +46,7 @@ def debug(
         refuse(given.arguments, resolved, frameworks.get(frameworks.HUB))
         inquiry = search(resolved.model, str(model), resolved.inputs, **given.arguments)
         place = write_reproducer(inquiry, output) if output is not None else None
-    wrong = [item for item in inquiry.operators if item.differs]
+    wrong = inquiry.wrong
     if given.as_json:
         rows = [{**asdict(item), **_plain(item.local, item.allowed, item.propagated)} for item in inquiry.operators]
         summary = {
@@ -68,7 +68,7 @@ def _plain(local: float, allowed: float, propagated: float) -> dict[str, float |
 
 
 def _show(inquiry: Inquiry, everything: bool, place: Path | None) -> None:
-    wrong = [item for item in inquiry.operators if item.differs]
+    wrong = inquiry.wrong
     state = "the outputs differ" if inquiry.failed else "the outputs agree"
     console.say(
         f"{len(inquiry.operators)} of {inquiry.nodes} nodes have a value that the source knows; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ from onnxport.cli.console import outcome
 from onnxport.cli.editing import ModelArgument, opened
 from onnxport.cli.options import SourceOptions, refuse, with_options
 from onnxport.errors import InvalidInputError, MissingDependencyError
+
+_MOST = 5  # nodes that are named
 
 
 @with_options
@@ -29,9 +32,11 @@ def view(
 ) -> None:
     """Shows a file in the browser by netron, until the command is interrupted.
 
-    With --source each node's properties say whether it agrees with the source, by how much, and where it comes from.
+    With --source each node's properties say whether it agrees with the source, by how much, and where it comes from, and those of
+    the graph which nodes do not. The page is netron's, which asks for consent once and reports its own use to its maker.
     """
     counts: dict[str, int] = {}
+    wrong: list[str] = []
     with outcome(given.as_json, f"opening {model}", verbose=given.verbose):
         opened(model)  # a file that is none is refused here, not on an empty page
         if find_spec("netron") is None:
@@ -40,13 +45,14 @@ def view(
                 f"onnxport inspect {model} needs nothing, and netron.app in a browser takes the file as it is"
             )
         netron: Any = import_module("netron")
+        logging.getLogger("netron").setLevel(logging.WARNING)  # it tells where it serves, as this command does
         if source is None:
             _refuse_without_source(given)
             host, port = netron.start(str(model), browse=browse)
         else:
-            data, counts = _judged(str(model), source, given)
+            data, counts, wrong = _judged(str(model), source, given)
             host, port = netron.serve(str(model), bytearray(data), browse=browse)
-    _say(str(model), f"http://{host}:{port}", counts, as_json=given.as_json)
+    _say(str(model), f"http://{host}:{port}", counts, wrong, as_json=given.as_json)
     netron.wait()
 
 
@@ -57,18 +63,22 @@ def _refuse_without_source(given: SourceOptions) -> None:
         raise InvalidInputError(f"{', '.join(unused)}: without --source nothing runs, the file is shown as it is")
 
 
-def _judged(model: str, source: str, given: SourceOptions) -> tuple[bytes, dict[str, int]]:
-    """The file with the verdict on each node, and how many nodes have which."""
+def _judged(model: str, source: str, given: SourceOptions) -> tuple[bytes, dict[str, int], list[str]]:
+    """The file with the verdict on each node, how many nodes have which, and the names of those that are wrong."""
     from onnxport.converters.debugging import debug, with_verdicts
 
     resolved = given.resolve(source)
     refuse(given.arguments, resolved, frameworks.get(frameworks.HUB))
-    return with_verdicts(debug(resolved.model, model, resolved.inputs, **given.arguments), model)
+    inquiry = debug(resolved.model, model, resolved.inputs, **given.arguments)
+    return *with_verdicts(inquiry, model), [item.node or item.output for item in inquiry.wrong]
 
 
-def _say(model: str, address: str, counts: dict[str, int], *, as_json: bool) -> None:
+def _say(model: str, address: str, counts: dict[str, int], wrong: list[str], *, as_json: bool) -> None:
     if as_json:
-        console.print_json({"model": model, "address": address, "nodes": counts})
+        console.print_json({"model": model, "address": address, "nodes": counts, "differs": wrong})
         return
     nodes = ", ".join(f"{word}: {count}" for word, count in counts.items())
     console.say(f"{model} is shown at {address}" + (f"; {nodes}" if nodes else ""))
+    if wrong:
+        rest = f" and {len(wrong) - _MOST} others" if len(wrong) > _MOST else ""
+        console.say(f"wrong by themselves, Ctrl+F there leads to each: {', '.join(wrong[:_MOST])}{rest}")

@@ -18,6 +18,7 @@ from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError
 from onnxport.graph import test_vectors
 from onnxport.graph.atomic import atomic_file, check_folder_of
+from onnxport.graph.provenance import PREFIX
 from onnxport.model import OnnxModel, as_onnx_model
 from onnxport.validation.inquiry import inquire
 from onnxport.validation.node_verdicts import node_verdicts, summary
@@ -25,8 +26,6 @@ from onnxport.validation.operators import Inquiry, reproducer
 from onnxport.validation.parties import Party
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
-
-_VERDICT = "onnxport.verdict"  # a node's property
 
 
 def debug(
@@ -94,15 +93,27 @@ def write_reproducer(inquiry: Inquiry, folder: str | os.PathLike[str]) -> Path:
 def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes, dict[str, int]]:
     """The file at `path`, with the verdict of `inquiry` on each node in its description; and how many have which verdict.
 
-    Weights in data files stay there.
+    Weights in data files stay there. A viewer that shows one line of a description has each number as a property of its own too,
+    and the whole as properties of the graph.
     """
     verdicts = node_verdicts(as_onnx_model(path).model, inquiry)
     proto = onnx.load(os.fspath(path), load_external_data=False)
     for node in proto.graph.node:
         verdict = verdicts[next((name for name in node.output if name), "")]
         node.doc_string = "\n".join(filter(None, [verdict.text, node.doc_string]))
-        entry = next((item for item in node.metadata_props if item.key == _VERDICT), None)
-        entry = entry or node.metadata_props.add(key=_VERDICT)
-        entry.value = verdict.word
-    proto.doc_string = "\n".join(filter(None, [summary(verdicts, inquiry), proto.doc_string]))
-    return proto.SerializeToString(), dict(Counter(item.word for item in verdicts.values()))
+        _set(node, {f"{PREFIX}verdict": verdict.word, **dict(verdict.numbers)})
+    counts = dict(Counter(item.word for item in verdicts.values()))
+    about = summary(verdicts, inquiry)
+    for described in (proto, proto.graph):
+        described.doc_string = "\n".join(filter(None, [about, described.doc_string]))
+    wrong = {f"differs {i}": item.node or item.output for i, item in enumerate(inquiry.wrong, start=1)}
+    _set(proto.graph, {"outputs": "differ" if inquiry.failed else "agree", "on inputs": inquiry.inputs, **wrong})
+    return proto.SerializeToString(), counts
+
+
+def _set(holder: onnx.NodeProto | onnx.GraphProto, properties: Mapping[str, str]) -> None:
+    """Gives a node or graph properties of ours, instead of those that it has under these names; viewers cut long names."""
+    for key, value in properties.items():
+        entry = next((item for item in holder.metadata_props if item.key == key), None)
+        entry = entry or holder.metadata_props.add(key=key)
+        entry.value = value

@@ -15,10 +15,11 @@ AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "not compared"
 
 @dataclass(frozen=True)
 class NodeVerdict:
-    """A word, and what stands behind it."""
+    """A word, what stands behind it in some lines, and its numbers by name, each short enough for a narrow column."""
 
     word: str
     text: str
+    numbers: tuple[tuple[str, str], ...] = ()
 
 
 def node_verdicts(graph: ir.Model, inquiry: Inquiry) -> dict[str, NodeVerdict]:
@@ -48,17 +49,19 @@ def summary(verdicts: dict[str, NodeVerdict], inquiry: Inquiry) -> str:
     words = [item.word for item in verdicts.values()]
     counts = ", ".join(f"{words.count(word)} {word}" for word in (AGREES, DIFFERS, UNKNOWN) if word in words)
     state = "differ" if inquiry.failed else "agree"
-    wrong = [
-        f"{item.op} {item.node or item.output!r} {_verdict(item, own=True).text}"
-        for item in inquiry.operators
-        if item.differs
-    ]
+    wrong = [f"{item.op} {item.node or item.output!r} {_in_a_line(item)}" for item in inquiry.operators if item.differs]
     return "\n".join([f"onnxport: the outputs {state} on the inputs {inquiry.inputs!r}; nodes: {counts}", *wrong])
+
+
+def _in_a_line(item: OperatorError) -> str:
+    return _verdict(item, own=True).text.replace("\n", ", ")
 
 
 def _verdict(item: OperatorError, *, own: bool) -> NodeVerdict:
     word = DIFFERS if item.differs else AGREES
-    numbers = f"own error {item.local:.2g}, allowed {item.allowed:.2g}, in the whole {item.propagated:.2g}"
-    place = "".join(f", {name} {text}" for name, text in (("from", item.source_op), ("at", item.where)) if text)
+    named = {"own error": item.local, "allowed": item.allowed, "in the whole": item.propagated}
+    pairs = tuple((name, f"{value:.2g}") for name, value in named.items())
+    numbers = ", ".join(f"{name} {value}" for name, value in pairs)
+    place = "".join(f"\n{name} {text}" for name, text in (("from", item.source_op), ("at", item.where)) if text)
     through = "" if own else f" with the nodes up to {item.output!r}"
-    return NodeVerdict(word, f"{word}{through}: {numbers}{place}")
+    return NodeVerdict(word, f"{word}{through}: {numbers}{place}", pairs)

@@ -39,6 +39,11 @@ class Inquiry:
     nodes: int
     worst: LocalRun | None
 
+    @property
+    def wrong(self) -> tuple[OperatorError, ...]:
+        """Those that differ by themselves."""
+        return tuple(item for item in self.operators if item.differs)
+
 
 def inquiry_on(parties: Comparison, item: InputSet, *, failed: bool) -> Inquiry:
     """Runs every operator of the converted ONNX model on the source's own values, on one set of inputs.

@@ -192,7 +192,9 @@ def test_view_has_the_verdict_on_each_node(run, files, netron):
 
     changed(files / "needless.onnx", "wrong.onnx", other_operator_of_f)
     done = run("view", "wrong.onnx", "--source", "needless.onnx", "--no-browse")
-    assert (done.code, done.out) == (0, "wrong.onnx is shown at http://localhost:8080; agrees: 14, differs: 2\n")
+    first, second = done.out.splitlines()
+    assert (done.code, first) == (0, "wrong.onnx is shown at http://localhost:8080; agrees: 14, differs: 2")
+    assert second == "wrong by themselves, Ctrl+F there leads to each: f"
     (path, data, browse), _ = netron
     assert (path, browse, type(data)) == ("wrong.onnx", False, bytearray)
     shown = onnx.load_model_from_string(bytes(data))
@@ -204,10 +206,20 @@ def test_view_has_the_verdict_on_each_node(run, files, netron):
     assert nodes["h"].doc_string.startswith("agrees: own error 0, allowed ")
     assert shown.doc_string.startswith("onnxport: the outputs differ on the inputs ")
     assert "Softplus 'f' differs: own error" in shown.doc_string
+    assert shown.graph.doc_string == shown.doc_string
+    assert {item.key: item.value for item in shown.graph.metadata_props} == {
+        "outputs": "differ",
+        "on inputs": "drawn (n=2)",
+        "differs 1": "f",
+    }
+    assert words["h"]["own error"] == "0"
+    assert float(words["f"]["own error"]) > float(words["f"]["allowed"])
     for node in shown.graph.node:
         node.ClearField("doc_string")
         node.ClearField("metadata_props")
-    shown.ClearField("doc_string")
+    for described in (shown, shown.graph):
+        described.ClearField("doc_string")
+    shown.graph.ClearField("metadata_props")
     assert shown == onnx.load(files / "wrong.onnx")
 
 
