@@ -164,6 +164,17 @@ DIFFERED = {
         [np.array([-2, -np.inf, np.inf], np.float16)],
         10,
     ),
+    "windows of a size that the run tells": (
+        (
+            "(float[2, 1, 5] x, float[a, b, c] w) => (float[2, 1, 3] y, float[2, 1, 9] z) {"
+            'y = Conv <auto_pad = "SAME_UPPER", strides = [2], dilations = [2]> (x, w) z = ConvTranspose <strides = [2]> (x, w)}'
+        ),
+        [F32.reshape(-1)[:10].reshape(2, 1, 5), np.ones((1, 1, 1), np.float32)],
+    ),
+    "repeated numbers without a kernel": (
+        "(uint16[2] x) => (uint16[6] y) <int64[1] n = {3}> {y = Tile (x, n)}",
+        [np.array([1, 2**16 - 1], np.uint16)],
+    ),
     "the ends of a window": (
         "() => (float[N] y) {n = Constant <value_int = 4> () y = BlackmanWindow(n)}",
         [],

@@ -62,7 +62,7 @@ class WindowGeometry:
         return not all(known(n) and n == 0 for pair in self.padded for n in pair)
 
 
-def spanned(xp: Namespace, count: Int, step: int, reach: int) -> Int:
+def spanned(xp: Namespace, count: Int, step: int, reach: Int) -> Int:
     """How many elements `count` windows of `reach` elements lie over, each `step` further than the one before."""
     return int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", count, 1), step), reach)
 
@@ -82,9 +82,11 @@ def windows(
     extra: list[Int] = []
     counts: list[Int] = []
     for i, size in enumerate(sizes):
-        reach = (kernel[i] - 1) * spread[i] + 1
+        reach = spanned(xp, kernel[i], spread[i], 1)
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-            if step[i] - reach > 1:
+            if step[i] > 2 and not known(reach):
+                raise UnknownUntilRun("whether windows leave gaps is known only when the model runs")
+            if known(reach) and step[i] - reach > 1:
                 raise UnsupportedOperator(
                     f"auto_pad={auto_pad} with a stride of {step[i]} over windows of {reach}: runtimes do not agree where they "
                     "start; write the pads"

@@ -74,8 +74,8 @@ def transposed_windows(
     ours = xp.shape(x)[2:] if output_shape or auto_pad.startswith("SAME") else (0,) * rank
     cuts: list[tuple[Int, Int]] = []
     for i in range(rank):
-        reach = (kernel[i] - 1) * spread[i] + 1
         if output_shape or auto_pad.startswith("SAME"):
+            reach = spanned(xp, kernel[i], spread[i], 1)
             wanted = output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], step[i])
             full = int_op(xp, "add", spanned(xp, ours[i], step[i], reach), extra[i])
             total = int_op(xp, "sub", full, wanted)

@@ -87,7 +87,8 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
         return tf.reverse(x, list(axis))
 
     def tile(self, x: tf.Tensor, repeats: Sequence[Int]) -> tf.Tensor:
-        return tf.tile(x, size_vector(repeats))
+        wide = tf.cast(x, tf.int32) if x.dtype == tf.uint16 else x  # the one type that the CPU does not repeat
+        return tf.cast(tf.tile(wide, size_vector(repeats)), x.dtype)
 
     def split(self, x: tf.Tensor, sizes: Sequence[Int], axis: int) -> list[tf.Tensor]:
         return list(tf.split(x, size_vector(sizes), axis, num=len(sizes)))

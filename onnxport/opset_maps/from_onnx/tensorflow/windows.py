@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Unpack
+from typing import Any, Unpack
 
 import tensorflow as tf
 
@@ -80,12 +80,12 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
             tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), form["dilations"]
         )  # k1, ..., out/groups, in
         n = self.shape(x)
-        ends = [spanned(self, m, s, k) for m, s, k in zip(n[1:-1], strides, kernel.shape[:spatial], strict=True)]
+        ends = [spanned(self, m, s, k) for m, s, k in zip(n[1:-1], strides, self.shape(kernel)[:spatial], strict=True)]
         parts = []
         inputs = tf.split(x, groups, -1) if groups > 1 else [x]
         kernels = tf.split(kernel, groups, -1) if groups > 1 else [kernel]
         for part, part_kernel in zip(inputs, kernels, strict=True):
-            shape = [n[0], *ends, part_kernel.shape[spatial]]
+            shape = [n[0], *ends, self.shape(part_kernel)[spatial]]
             target = tf.cast(size_vector(shape), tf.int32)
             y = tf.nn.conv_transpose(part, part_kernel, target, list(strides), padding="VALID")
             parts.append(with_shape(y, shape))
@@ -126,16 +126,21 @@ def _spread(kernel: tf.Tensor, dilations: Ints) -> tf.Tensor:
     if all(d == 1 for d in dilations):
         return kernel
     for axis, d in enumerate(dilations):
-        k = kernel.shape[axis]
-        if d == 1 or k == 1:
+        if d == 1 or kernel.shape[axis] == 1:
             continue
-        shape = kernel.shape.as_list()
+        shape = _sizes(kernel)
+        k = shape[axis]
         apart = tf.expand_dims(kernel, axis + 1)
         pads = [[0, 0]] * (len(shape) + 1)
         pads[axis + 1] = [0, d - 1]
         filled = tf.reshape(tf.pad(apart, pads), [*shape[:axis], k * d, *shape[axis + 1 :]])
         kernel = tf.gather(filled, tf.range((k - 1) * d + 1), axis=axis)
     return kernel
+
+
+def _sizes(kernel: tf.Tensor) -> list[Any]:
+    """The sizes of a kernel, as tensors where some are known only when the model runs."""
+    return kernel.shape.as_list() if kernel.shape.is_fully_defined() else tf.unstack(tf.shape(kernel))
 
 
 def _convolved(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
@@ -156,7 +161,7 @@ def _convolved(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, 
 
 
 def _depthwise(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
-    height, width, _, out = kernel.shape
+    height, width, _, out = _sizes(kernel)
     filters = tf.reshape(kernel, [height, width, groups, out // groups])
     return tf.nn.depthwise_conv2d(x, filters, [1, *strides, 1], "VALID", dilations=list(dilations))
 
