@@ -27,6 +27,7 @@ class Reader:
 
     model: LiteFile
     weights: Weights
+    nodes: dict[Place, str] | None = None  # where the names of the nodes go that give each tensor of a symbolic run
 
     def run(self, index: int, arguments: Sequence[Any]) -> list[Any]:
         """The results of a graph on its arguments.
@@ -44,6 +45,9 @@ class Reader:
             operands = [self._value(index, graph, values, number) for number in operator.inputs]
             results = self._results(graph, operator, operands)
             values.update(zip(operator.outputs, results, strict=True))
+            if self.nodes is not None:
+                named = zip(operator.outputs, results, strict=True)
+                self.nodes.update(((index, number), item.op.name) for number, item in named if item is not None)
         return [self._value(index, graph, values, number) for number in graph.outputs]
 
     def _value(self, index: int, graph: Graph, values: dict[int, Any], number: int) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,13 @@ class LiteModel(LiteFile):
         """The inputs of a signature by name, in the order of its graph."""
         return specs(self, self.signature(key))
 
+    def node_names(self, key: str | None) -> dict[int, str]:
+        """For each tensor that an operator of a signature's graph gives, by number, the node that gives it in `trace`."""
+        nodes: dict[Place, str] = {}
+        _traced(self, key, nodes)
+        root = self.signature(key).graph
+        return {number: name for (graph, number), name in nodes.items() if graph == root}
+
     def function(self, key: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A signature as a function of a list of tensors, in TensorFlow's own operators."""
         signature = self.signature(key)
@@ -42,6 +50,30 @@ def trace(model: LiteFile, *, dynamic_shapes: object = None, signature: str | No
         InvalidInputError: signature or dynamic dimensions do not fit.
         InvalidModelError: the file is damaged.
     """
+    traced = _traced(model, signature, None)
+    placeholders, count = list(traced.function.inputs), len(traced.ports)
+    names = list(traced.ports)
+    dynamic = Dynamic(dynamic_shapes, names)
+    graph_inputs = named_ports(names, placeholders[:count], dynamic, shared_batch=count == 1)
+    outputs = zip(model.signature(signature).outputs, traced.function.outputs, strict=True)
+    graph_outputs = tuple(Port.result(name, item) for name, item in outputs)
+    captured = {
+        item.name: _parameter(tensor, array)
+        for item, (tensor, array) in zip(placeholders[count:], traced.weights, strict=True)
+    }
+    return Program(traced.function.graph, graph_inputs, graph_outputs, captured)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """The graph of a signature on placeholders for its inputs, `ports`, and for its weights behind them."""
+
+    function: Any
+    ports: Mapping[str, tf.TensorSpec]
+    weights: Sequence[tuple[Tensor, np.ndarray]]
+
+
+def _traced(model: LiteFile, signature: str | None, nodes: dict[Place, str] | None) -> _Traced:
     chosen = model.signature(signature)
     refuse_unknown(model, chosen.graph)
     held = list(constants(model, chosen.graph))
@@ -58,20 +90,11 @@ def trace(model: LiteFile, *, dynamic_shapes: object = None, signature: str | No
             place = (graph, tensor.index)
             return given[place] if place in given else tf.constant(others[place])
 
-        return called(model, chosen, weight, arguments[:count])
+        return called(model, chosen, weight, arguments[:count], nodes)
 
     weight_specs = [tf.TensorSpec(array.shape, tensor.dtype) for tensor, array in weights.values()]
     function = tf.function(body, autograph=False).get_concrete_function(*ports.values(), *weight_specs)
-    placeholders = list(function.inputs)
-    names = list(ports)
-    dynamic = Dynamic(dynamic_shapes, names)
-    graph_inputs = named_ports(names, placeholders[:count], dynamic, shared_batch=count == 1)
-    graph_outputs = tuple(Port.result(name, item) for name, item in zip(chosen.outputs, function.outputs, strict=True))
-    captured = {
-        item.name: _parameter(tensor, array)
-        for item, (tensor, array) in zip(placeholders[count:], weights.values(), strict=True)
-    }
-    return Program(function.graph, graph_inputs, graph_outputs, captured)
+    return _Traced(function, ports, list(weights.values()))
 
 
 def refuse_unknown(model: LiteFile, root: int) -> None:
@@ -96,7 +119,11 @@ def specs(model: LiteFile, signature: Signature) -> dict[str, tf.TensorSpec]:
 
 
 def called(
-    model: LiteFile, signature: Signature, weights: Callable[[int, Tensor], Any], arguments: Sequence[Any]
+    model: LiteFile,
+    signature: Signature,
+    weights: Callable[[int, Tensor], Any],
+    arguments: Sequence[Any],
+    nodes: dict[Place, str] | None = None,
 ) -> list[Any]:
     """The results of a signature, in its order, on arguments in the order of `specs`."""
     graph = model.graph(signature.graph)
@@ -104,7 +131,7 @@ def called(
     missing = [graph.tensors[number].name for number in graph.inputs if number not in given]
     if missing:
         raise TracingError(f"{model.title}: the signature {signature.key!r} does not name the input {missing[0]!r}")
-    results = Reader(model, weights).run(signature.graph, [given[number] for number in graph.inputs])
+    results = Reader(model, weights, nodes).run(signature.graph, [given[number] for number in graph.inputs])
     by_number = dict(zip(graph.outputs, results, strict=True))
     unknown = [name for name, number in signature.outputs.items() if number not in by_number]
     if unknown:

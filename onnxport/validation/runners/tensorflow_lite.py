@@ -8,7 +8,7 @@ and scales.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,6 +65,27 @@ class LiteRunner(Runner):
         finally:
             self._interpreter = usual
 
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """What the operators give, by the names that their nodes have in a trace of the file."""
+        results: dict[str, Any] = {}
+        try:
+            self.each_intermediate(leaves, results.__setitem__)
+        except Exception:  # kernels that run in one way alone: the search does without
+            return {}
+        return results
+
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """The same one by one, by TFLite's own kernels: others fuse operators and keep nothing between them."""
+        names = self._model.node_names(self._signature.key)
+        usual, self._interpreter = self._interpreter, _interpreter(self._model.rewritten, _KERNELS[2], keep=True)
+        try:
+            with native_log_kept():
+                self._by_tensors(dict(zip(self._specs, leaves, strict=True)))
+            for number, name in names.items():
+                take(name, self._interpreter.get_tensor(number))
+        finally:
+            self._interpreter = usual
+
     def says_steps(self, name: str) -> bool:
         """Whether the output `name` holds whole numbers that stand for real ones."""
         graph = self._model.graph(self._signature.graph)
@@ -100,11 +121,16 @@ _RESOLVERS = tf.lite.experimental.OpResolverType
 _KERNELS = (_RESOLVERS.AUTO, _RESOLVERS.BUILTIN_REF, _RESOLVERS.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
-def _interpreter(content: bytes, kernels: Any = _KERNELS[0]) -> Any:
+def _interpreter(content: bytes, kernels: Any = _KERNELS[0], *, keep: bool = False) -> Any:
     with warnings.catch_warnings(), native_log_kept():
         warnings.simplefilter("ignore")  # it names the package that is to replace it
         try:
-            return tf.lite.Interpreter(model_content=content, num_threads=1, experimental_op_resolver_type=kernels)
+            return tf.lite.Interpreter(
+                model_content=content,
+                num_threads=1,
+                experimental_op_resolver_type=kernels,
+                experimental_preserve_all_tensors=keep,
+            )
         except (ValueError, RuntimeError) as error:
             raise InvalidModelError(f"TensorFlow's interpreter does not take the file: {first_line(error)}") from error
 
