@@ -216,8 +216,12 @@ def _first_answered(
         answers = replayed(given)
         try:
             program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=answers)
-        except Exception:  # whatever torch raises: the first error is the user's
-            continue
+        except Exception as error:  # whatever torch raises: the first error is the user's
+            with answers:
+                plain = _first_plain([(call, shapes, note)]) if failed_in_transform(error) else None
+            if plain is None:
+                continue
+            program, notes = plain
         if _takes(program, example):
             return program, (*notes, *notes_of(answers.used), *filter(None, [note]))
     return None

@@ -26,16 +26,35 @@ def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
 
 def lies_in_order(node: object) -> bool:
     """Whether the elements of a node's tensor lie in memory in their order, and nothing else lies there."""
-    tensor = recorded(node) if isinstance(node, torch.fx.Node) else node
-    if not isinstance(tensor, torch.Tensor):
-        return False
+    tensor = _tensor(node)
+    return tensor is not None and storage_order(node) == list(range(tensor.dim()))
+
+
+def storage_order(node: object) -> list[int] | None:
+    """The axes of a node's tensor as they lie in memory, the outermost first; None where something else lies there too."""
+    tensor = _tensor(node)
+    if tensor is None:
+        return None
+    inner: list[int] = []  # the innermost first
     expected: Any = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if not statically_known_true(size == 1) and not statically_known_true(stride == expected):
-            return False
-        expected = expected * size
+    waiting = list(reversed(range(tensor.dim())))
+    while waiting:
+        fits = (axis for axis in waiting if statically_known_true(tensor.stride(axis) == expected))
+        ones = (axis for axis in waiting[:1] if statically_known_true(tensor.shape[axis] == 1))
+        axis = next(ones, None)
+        axis = next(fits, None) if axis is None else axis
+        if axis is None:
+            return None
+        waiting.remove(axis)
+        inner.append(axis)
+        expected = expected * tensor.shape[axis]
     whole = statically_known_true(tensor.untyped_storage().nbytes() == expected * tensor.itemsize)
-    return whole and statically_known_true(tensor.storage_offset() == 0)
+    return inner[::-1] if whole and statically_known_true(tensor.storage_offset() == 0) else None
+
+
+def _tensor(node: object) -> torch.Tensor | None:
+    value = recorded(node) if isinstance(node, torch.fx.Node) else node
+    return value if isinstance(value, torch.Tensor) else None
 
 
 def drops_ones(program: ExportedProgram) -> bool:

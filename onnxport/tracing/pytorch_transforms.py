@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from torch.export import ExportedProgram
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing.pytorch_inputs import Call
@@ -86,6 +87,23 @@ def _end_forward_mode() -> None:
     forward_ad._current_level = -1
 
 
+class _written_out(TorchFunctionMode):
+    """While it is active, flex_attention, whose functions torch vectorises, is the formula that it stands for."""
+
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Passes every other call on."""
+        from torch._higher_order_ops.flex_attention import flex_attention, math_attention
+
+        return (math_attention if func is flex_attention else func)(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Parts that the model compiles, as transformers does flex_attention's mask, run as they are written."""
+    with torch._dynamo.config.patch(error_on_nested_fx_trace=False), torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def without_transforms(call: Call, mode: Literal["symbolic", "real"]) -> Call:
     """The call of a module of the same parameters that computes by plain operators; `mode` real holds for its sizes alone."""
     module = call.module
@@ -105,7 +123,7 @@ def without_transforms(call: Call, mode: Literal["symbolic", "real"]) -> Call:
 
     weights = [item.detach() for item in state.values()]
     tensors = [flat[i].detach() for i in places]
-    with torch.enable_grad():
+    with torch.enable_grad(), _uncompiled(), _written_out():
         graph = make_fx(plain, tracing_mode=mode, _allow_non_fake_inputs=True)(weights, tensors)
     leaves, result_spec = results
 

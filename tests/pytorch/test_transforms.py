@@ -120,3 +120,18 @@ def test_flex_attention_is_written_out() -> None:
 
     inputs = query, key, value, slopes
     require_equal(attend, exported(attend, *inputs), inputs)
+
+
+# torch's own, of Dynamo's form of an autograd function
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_a_mask_of_flex_attention_that_the_model_compiles() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(create_block_mask, backend="eager")
+    query, padding = torch.randn(2, 2, 8, 4), torch.tensor([[True] * 8, [True] * 6 + [False] * 2])
+
+    def attend(q: Any, padding: Any) -> Any:
+        seen = compiled(lambda b, h, i, j: (i >= j) & padding[b, j], 2, None, 8, 8, device="cpu")
+        return flex_attention(q, q, q, block_mask=seen)
+
+    require_equal(attend, exported(attend, query, padding), (query, padding))

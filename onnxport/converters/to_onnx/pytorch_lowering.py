@@ -19,6 +19,7 @@ from onnxport.converters.to_onnx.pytorch_aliases import AliasCell, Inexpressible
 from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
+from onnxport.converters.to_onnx.pytorch_strides import in_storage_order
 from onnxport.converters.to_onnx.pytorch_types import Types, holds_complex, stored, typed
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.wider import holds_halves, in_single
@@ -31,7 +32,7 @@ from onnxport.opset_maps.lowerings.normalization import moved_statistics
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.tracing.pytorch import Traced
-from onnxport.tracing.pytorch_nodes import lies_in_order, recorded
+from onnxport.tracing.pytorch_nodes import recorded
 from onnxport.tracing.pytorch_signs import signs_matter
 
 # Where tensors lie in memory has no meaning in ONNX.
@@ -41,10 +42,6 @@ _DROPPED = frozenset(
     "aten::_assert_async.msg aten::_assert_async.default aten::_assert_scalar.default aten::_linalg_check_errors.default "
     "aten::_assert_tensor_metadata.default aten::sym_constrain_range.default "
     "aten::sym_constrain_range_for_size.default".split()
-)
-# They go by where elements lie in memory.
-_STRIDED = frozenset(
-    ("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize", "aten::resize_as")
 )
 # Parts of PyTorch's decompositions that are ATen's operators, without promotion.
 _SAME_AS_ATEN = frozenset(
@@ -262,12 +259,8 @@ class Lowering:
         if entry is not None:
             try:
                 entry.require_opset(op.opset)
-                if name.partition(".")[0] in _STRIDED and not lies_in_order(node.args[0]):
-                    raise UnsupportedOperator(
-                        "its operand is a view of other memory, or its elements do not lie there in order"
-                    )
                 with op.at(source, results), _defects_placed(name, source):
-                    result = _entered(op, entry, args, kwargs, results)
+                    result = _entered(op, entry, in_storage_order(op, name, node, args), kwargs, results)
                     if isinstance(result, tuple):
                         result = tuple(_placed(item, name, source) for item in result)
                     return _checked(op, name, result, results, value, source)

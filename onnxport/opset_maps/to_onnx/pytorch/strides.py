@@ -1,6 +1,6 @@
 """Views by strides: which element of the flattened operand stands at each place.
 
-The driver refuses them of an operand whose elements do not lie in memory in their order (`tracing.pytorch_nodes.lies_in_order`).
+The driver brings the operand's axes in the order in which they lie in memory, or refuses a view of other memory.
 """
 
 from __future__ import annotations
