@@ -16,6 +16,7 @@ generate also convert with their cache as inputs and outputs, and decode greedil
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -109,17 +110,11 @@ def _verdict(ready: Any) -> tuple[str, str]:
 
 def _masks_by_values(ready: Any) -> bool:
     """Whether the model agrees with the attention that always applies its mask; transformers' other leaves out a mask of ones."""
-    before = getattr(ready.model.config, "_attn_implementation", None)
-    if before != "sdpa":
+    if getattr(ready.model.config, "_attn_implementation", None) != "sdpa":
         return False
-    try:
-        ready.model.set_attn_implementation("eager")
-    except ValueError:  # a part of the model has one kind of attention alone
-        return False
-    try:
-        return check(ready.model, ready.inputs)[0] == "agrees"
-    finally:
-        ready.model.set_attn_implementation(before)
+    model = copy.deepcopy(ready.model)
+    model.set_attn_implementation("eager")
+    return check(model, ready.inputs)[0] == "agrees"
 
 
 def _frozen(ready: Any, reason: str) -> tuple[str, str]:
