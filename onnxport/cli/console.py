@@ -152,7 +152,7 @@ def failure_page(place: Path | None, *sources: str) -> Iterator[None]:
     if place is None:
         yield
         return
-    from onnxport.validation.gathering import with_details
+    from onnxport.validation.details import with_details
 
     try:
         with with_details():

@@ -16,7 +16,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.model import OnnxModel
 from onnxport.options import check_sides, check_tolerances
-from onnxport.validation.gathering import with_details
+from onnxport.validation.details import with_details
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding

@@ -1,8 +1,28 @@
-"""What the page of a report shows beyond its verdict, as data."""
+"""What the page of a report shows beyond its verdict, as data, and whether a proof is to compute it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+
+_wanted: ContextVar[bool] = ContextVar("onnxport_details", default=False)
+
+
+@contextmanager
+def with_details() -> Iterator[None]:
+    """Reports of proofs in the block, in this thread, have `details`."""
+    token = _wanted.set(True)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def details_wanted() -> bool:
+    """Whether the proof that runs here is for a page."""
+    return _wanted.get()
 
 
 @dataclass(frozen=True)

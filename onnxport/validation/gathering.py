@@ -1,14 +1,12 @@
 """What is computed only for a page: samples of the outputs, every layer by itself, the neighbours of the first that differs.
 
-A proof computes it inside `with_details` alone, so that a plain conversion pays nothing for it.
+A proof computes it inside `with_details` alone, and loads this file there, so that a plain conversion pays nothing for it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
@@ -33,23 +31,6 @@ _NEIGHBOURS = 4  # on either side of a node
 _RUNS, _SECONDS = 7, 1.0  # how often a side runs for its latency, and how long at most
 # Beyond this size of the weights running every layer once more takes more time than a page is worth.
 _LAYERS_LIMIT = 1 << 30
-
-_wanted: ContextVar[bool] = ContextVar("onnxport_details", default=False)
-
-
-@contextmanager
-def with_details() -> Iterator[None]:
-    """Reports of proofs in the block, in this thread, have `details`."""
-    token = _wanted.set(True)
-    try:
-        yield
-    finally:
-        _wanted.reset(token)
-
-
-def details_wanted() -> bool:
-    """Whether the proof that runs here is for a page."""
-    return _wanted.get()
 
 
 def samples_of(name: str, pairs: Sequence[Pair]) -> list[Sample]:

@@ -21,10 +21,9 @@ from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
 from onnxport.progress import stage
-from onnxport.validation.details import Details, Sample
+from onnxport.validation.details import Details, Sample, details_wanted
 from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
-from onnxport.validation.gathering import details_wanted, gathered, samples_of
 from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.masks import choice_by_masks
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
@@ -104,6 +103,8 @@ def compare(
     others = _testimonies(witnesses, converted.file, parties, judged_runs)
     details: Details | None = None
     if samples is not None and ran:
+        from onnxport.validation.gathering import gathered
+
         shown = failed[0] if failed else ran[0][0]
         details = gathered(parties, shown, samples, divergence, failed=bool(failed))
     notes = tuple(dict.fromkeys(remarks))
@@ -268,6 +269,8 @@ def _run_converted(
     pairs = [_of_usual_rank(pair, usual[pair.index][1], item.name, notes) for pair in pairs]
     outputs = judged(parties, item, parties.source_leaves(item.leaves), pairs)
     if samples is not None:
+        from onnxport.validation.gathering import samples_of
+
         samples += samples_of(item.name, pairs)
     return SetReport(item.name, described, tuple(outputs), source_seconds, seconds, certain=item.certain)
 

@@ -9,12 +9,14 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.html import ModelFile, Repeat, fragment, page, pages
 from onnxport.validation.records import ProofRecord
 from onnxport.validation.text import lines
+
+if TYPE_CHECKING:
+    from onnxport.validation.html import Repeat
 
 
 class Report(ProofRecord):
@@ -49,9 +51,13 @@ class Report(ProofRecord):
             command: the command line that gives the report again, for the page to show.
             files: models that it is about; the page shows their SHA-256.
         """
+        from onnxport.validation.html import page
+
         _write(path, page(self, repeat(command, files)))
 
     def _repr_html_(self) -> str:
+        from onnxport.validation.html import fragment
+
         return fragment(self)
 
 
@@ -63,11 +69,15 @@ def write_pages(
     files: Sequence[str | os.PathLike[str]] = (),
 ) -> None:
     """Writes several reports, each with its title, as one page; see `Report.to_html`."""
+    from onnxport.validation.html import pages
+
     _write(path, pages(reports, repeat(command, files)))
 
 
 def repeat(command: str, files: Sequence[str | os.PathLike[str]]) -> Repeat:
     """How to get a report again, with the sizes and hashes of those of `files` that are files, and of weights beside them."""
+    from onnxport.validation.html import ModelFile, Repeat
+
     present = [Path(file) for file in files if Path(file).is_file()]
     weights = [data for file in present for data in sorted(file.parent.glob(f"{glob.escape(file.name)}.*.data"))]
     return Repeat(command, tuple(ModelFile.of(file) for file in dict.fromkeys([*present, *weights])))

@@ -3,15 +3,16 @@
 import json
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import onnx
 import pytest
 
 import onnxport
-from onnxport.validation import gathering, html_details, proof
-from onnxport.validation.details import Details, OperatorError
-from onnxport.validation.gathering import with_details
+from onnxport.validation import gathering, html_details
+from onnxport.validation.details import Details, OperatorError, with_details
 from onnxport.validation.html_plots import growth
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
@@ -100,8 +101,8 @@ def test_nothing_is_gathered_unless_a_page_is_asked_for(monkeypatch, tmp_path):
     def refuse(*given, **named):
         raise AssertionError("a plain proof pays for no page")
 
-    monkeypatch.setattr(proof, "gathered", refuse)
-    monkeypatch.setattr(proof, "samples_of", refuse)
+    monkeypatch.setattr(gathering, "gathered", refuse)
+    monkeypatch.setattr(gathering, "samples_of", refuse)
     report = onnxport.validate(net(V), net(V), (X,))
     assert report.passed
     assert report.details is None
@@ -111,6 +112,18 @@ def test_nothing_is_gathered_unless_a_page_is_asked_for(monkeypatch, tmp_path):
     assert "<script" not in page
     with pytest.raises(AssertionError, match="pays for no page"):
         onnxport.validate(net(V), net(V), (X,), details=True)
+
+
+def test_a_plain_proof_loads_nothing_of_a_page():
+    code = (
+        "import sys, numpy as np, onnx, onnxport; "
+        f"m = onnx.parser.parse_model({HEAD + NET % '1,0,0,1'!r}); "
+        "assert onnxport.validate(m, m).passed; "
+        "print([name for name in sys.modules if name.startswith('onnxport.validation.') and "
+        "name.rpartition('.')[2] in ('gathering', 'operators', 'html', 'html_plots', 'html_style')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_details_travel_with_the_report_but_not_into_json(failed):
