@@ -80,7 +80,7 @@ ROWS = [
         (f"BitShift-{way}", lambda op, x, n, way=way: op.BitShift(x, n, direction=way), SHIFTED, OPSETS, 0)
         for way in ("LEFT", "RIGHT")
     ],
-    ("Sigmoid-double", lambda op, x: op.Sigmoid(x), [np.linspace(-700.0, 40.0, 75)], OPSETS, 2),
+    ("Sigmoid-double", lambda op, x: op.Log(op.Sigmoid(x)), [np.linspace(-700.0, 9.0, 75)], OPSETS, 2),
     (
         "Sigmoid-scores",
         lambda op, x: op.NonMaxSuppression(BOXES, op.Reshape(op.Sigmoid(x), [1, 1, -1]), [9], HALF, HALF * 0),

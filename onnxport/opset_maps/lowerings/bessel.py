@@ -11,12 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import coefficients as fitted
 from onnxport.opset_maps.lowerings.arithmetic import isinf
-from onnxport.opset_maps.lowerings.special import bessel_scaled, constant, in_double, polynomial
+from onnxport.opset_maps.lowerings.special import bessel_scaled, constant, exp_within, in_double, polynomial
 
 _WAVES = {0: (fitted.P0, fitted.Q0), 1: (fitted.P1, fitted.Q1)}
 
@@ -149,22 +150,30 @@ def dawsn(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Dawson's integral, exp(-x^2) times the integral of exp(t^2) from 0 to x."""
     size = op.Abs(x)
     near = op.Mul(_near(op, size, fitted.DAWSON_NEAR, 4.0), x)
-    far = op.Div(_beyond(op, size, fitted.DAWSON_TAIL, 4.0, 2), op.Mul(x, 2.0))
+    # From 1e9 on Cephes gives that of the magnitude.
+    far = op.Div(_beyond(op, size, fitted.DAWSON_TAIL, 4.0, 2), op.Mul(op.Where(op.Greater(size, 1e9), size, x), 2.0))
     return op.Where(op.LessOrEqual(size, 4.0), near, far)
 
 
-@in_double
+def _has_inverse(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None, result: ir.Value) -> ir.Value:
+    """`result`, and NaN where 1 / x is below `dtype`'s least normal number, which TensorFlow takes for 0."""
+    least = np.finfo(np.float64 if dtype == ir.DataType.DOUBLE else np.float32).tiny
+    return op.Where(op.Greater(x, 1.0 / float(least)), constant(op, math.nan), result)
+
+
 def expint(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The exponential integral Ei for positive x; minus infinity at 0, NaN below."""
+    dtype, operand = x.dtype, x
+    x = op.cast(x, ir.DataType.DOUBLE)
     small = op.Max(x, constant(op, 5e-324))
     near = op.Mul(_near(op, small, fitted.EI_NEAR, 6.0, 1), op.Min(small, constant(op, 6.0)))
     near = op.Add(op.Add(near, op.Log(small)), 0.5772156649015329)
     inside = op.Min(op.Max(x, constant(op, 6.0)), constant(op, 24.0))
     u = op.Div(op.Sub(op.Div(constant(op, 48.0), inside), 5.0), 3.0)
     far = op.Where(op.Less(x, 24.0), polynomial(op, u, fitted.EI_MIDDLE), _beyond(op, x, fitted.EI_TAIL, 24.0))
-    half = op.Exp(op.Mul(x, 0.5))  # in two factors, so that neither overflows before the product does
-    far = op.Mul(op.Mul(op.Div(far, op.Max(x, constant(op, 1.0))), half), half)
-    return _defined_from_zero(op, x, op.Where(op.LessOrEqual(x, 6.0), near, far), -math.inf)
+    far = op.Mul(op.Div(far, op.Max(x, constant(op, 1.0))), exp_within(op, x, dtype))
+    far = _has_inverse(op, x, dtype, far)
+    return op.cast_like(_defined_from_zero(op, x, op.Where(op.LessOrEqual(x, 6.0), near, far), -math.inf), operand)
 
 
 def _dilogarithm(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -172,12 +181,13 @@ def _dilogarithm(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Mul(x, _near(op, x, fitted.DILOGARITHM, 0.5, 1))
 
 
-@in_double
 def spence(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Spence's function, Li2(1 - x); NaN below 0 and at infinity (DLMF 25.12.4, 25.12.6).
 
     Li2's argument is brought to 0 .. 1/2: x itself up to 1/2, 1 - x up to 1, (x - 1) / x up to 2, 1 / x from there on.
     """
+    dtype, operand = x.dtype, x
+    x = op.cast(x, ir.DataType.DOUBLE)
     positive = op.Max(x, constant(op, 5e-324))
     safe = op.Min(positive, constant(op, 1e300))
     least, middle, large = op.Less(x, 0.5), op.Less(x, 1.0), op.Greater(x, 2.0)
@@ -194,7 +204,8 @@ def spence(op: OpBuilder, x: ir.Value) -> ir.Value:
     between = op.Neg(op.Add(value, half))
     result = op.Where(least, low, op.Where(middle, value, op.Where(large, high, between)))
     outside = op.Or(op.Less(x, 0.0), isinf(op, x))
-    return op.Where(outside, constant(op, math.nan), op.Where(op.Equal(x, 0.0), edge, result))
+    result = _has_inverse(op, x, dtype, op.Where(op.Equal(x, 0.0), edge, result))
+    return op.cast_like(op.Where(outside, constant(op, math.nan), result), operand)
 
 
 def _fresnel(op: OpBuilder, x: ir.Value, *, sine: bool) -> ir.Value:

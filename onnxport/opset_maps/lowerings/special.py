@@ -367,6 +367,12 @@ def i1e(op: OpBuilder, x: ir.Value) -> ir.Value:
 _EXP_OF_SINGLE = 88.72283905206835
 
 
+def exp_within(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None) -> ir.Value:
+    """exp of a double, infinite where it leaves `dtype`."""
+    result = op.Exp(x)
+    return result if dtype == _DOUBLE else op.Where(op.Greater(x, _EXP_OF_SINGLE), constant(op, math.inf), result)
+
+
 def _modified(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
     """exp(|x|) times exp(-|x|) I(|x|), infinite from where exp(|x|) leaves the operand's type, and NaN at an infinity.
 
@@ -374,10 +380,7 @@ def _modified(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
     713.9).
     """
     wide = op.cast(op.Abs(x), _DOUBLE)
-    growth = op.Exp(wide)
-    if x.dtype != _DOUBLE:
-        growth = op.Where(op.Greater(wide, _EXP_OF_SINGLE), constant(op, math.inf), growth)
-    return op.Mul(bessel_scaled(op, wide, order), growth)
+    return op.Mul(bessel_scaled(op, wide, order), exp_within(op, wide, x.dtype))
 
 
 def i0(op: OpBuilder, x: ir.Value) -> ir.Value:

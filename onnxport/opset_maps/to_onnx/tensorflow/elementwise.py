@@ -36,7 +36,7 @@ def _cases(row: Row) -> list[Case]:
 
 
 for _row in BY_TF.values():
-    if _row.tf not in ("Pow", "Relu"):
+    if _row.tf not in ("Erf", "Erfinv", "Pow", "Relu"):
         tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
 
 

@@ -12,7 +12,9 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32, i64
+from onnxport.opset_maps.elementwise import BY_TF
 from onnxport.opset_maps.lowerings import arithmetic, bessel, special
+from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.lowerings.incomplete_beta import betainc
 from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
 from onnxport.opset_maps.lowerings.reductions import is_floating
@@ -63,14 +65,17 @@ _EDGES = np.array([0.0, -1.0, -0.0, 1.0, 9.0], np.float32)
 
 def _bessel_cases(name: str) -> list[Case]:
     call = getattr(tf.raw_ops, name)
-    return [case(lambda x: call(x=x), f32(20, low=0.01, high=20.0)), case(lambda x: call(x=x), _EDGES)]
+    return [
+        case(lambda x: call(x=x), f32(20, low=0.01, high=20.0)),
+        *(case(lambda x: call(x=x), _EDGES.astype(dtype)) for dtype in (np.float32, np.float64)),
+    ]
 
 
 @tensorflow.lower(*_BESSEL, cases=[item for name in _BESSEL for item in _bessel_cases(name)])
 def bessel_from_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
     """A Bessel function of positive numbers; below 0 the infinity that PyTorch's has at 0 alone."""
     result = _BESSEL[op.name](op, x)
-    if op.name == "BesselY1":
+    if op.name == "BesselY1" and x.dtype != ir.DataType.DOUBLE:
         result = op.Where(op.Equal(x, 0.0), op.const(np.nan, x.dtype), result)
     infinity = -np.inf if op.name in ("BesselY0", "BesselY1") else np.inf
     return op.Where(op.Less(x, 0.0), op.const(infinity, x.dtype), result)
@@ -243,3 +248,38 @@ def population_count(op: OpBuilder, x: ir.Value) -> ir.Value:
     for place in range(bits - 1 if bits == 64 or (x.dtype or ir.DataType.INT32).is_signed() else bits):
         total = op.Add(total, op.Mod(op.Div(rest, 2**place), 2))
     return op.cast(total, ir.DataType.UINT8)
+
+
+@tensorflow.lower(
+    "Erf",
+    cases=[
+        case(lambda x: tf.raw_ops.Erf(x=x), f32(2, 3)),
+        case(lambda x: tf.raw_ops.Erf(x=x), np.array([1e153, -1.3e154, 1.4e154, -1e200, np.inf, np.nan])),
+    ],
+)
+def erf(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """ONNX Erf; of float64 NaN from where the square of x is infinite, as in TensorFlow's kernel."""
+    result = lower_row(BY_TF["Erf"])(op, x)
+    if x.dtype != ir.DataType.DOUBLE:
+        return result
+    square = op.Mul(x, x)
+    return op.Add(result, op.Sub(square, square))
+
+
+@tensorflow.lower(
+    "Erfinv",
+    cases=[
+        case(lambda x: tf.raw_ops.Erfinv(x=x), f32(40, low=-1.0, high=1.0)),
+        *(
+            case(lambda x: tf.raw_ops.Erfinv(x=x), np.array([1 - gap, 1 - 4 * gap, gap - 1, 1.0, -1.0, 2.0], dtype))
+            for gap, dtype in ((2.0**-24, np.float32), (2.0**-53, np.float64))
+        ),
+    ],
+)
+def erfinv(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The inverse of erf; infinite where (x + 1) / 2 rounds to 1: TensorFlow takes it from that of ndtr."""
+    result = lower_row(BY_TF["Erfinv"])(op, x)
+    if x.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return result
+    rounded = op.Equal(op.Mul(op.Add(x, 1.0), 0.5), 1.0)
+    return op.Where(rounded, op.const(np.inf, x.dtype), result)
