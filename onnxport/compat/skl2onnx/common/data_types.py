@@ -34,14 +34,13 @@ def _type(name: str, dtype: Any) -> type[TensorType]:
 Float16TensorType: type[TensorType] = _type("Float16TensorType", np.float16)
 FloatTensorType: type[TensorType] = _type("FloatTensorType", np.float32)
 DoubleTensorType: type[TensorType] = _type("DoubleTensorType", np.float64)
-Int8TensorType: type[TensorType] = _type("Int8TensorType", np.int8)
-Int16TensorType: type[TensorType] = _type("Int16TensorType", np.int16)
-Int32TensorType: type[TensorType] = _type("Int32TensorType", np.int32)
-Int64TensorType: type[TensorType] = _type("Int64TensorType", np.int64)
-UInt8TensorType: type[TensorType] = _type("UInt8TensorType", np.uint8)
-UInt16TensorType: type[TensorType] = _type("UInt16TensorType", np.uint16)
-UInt32TensorType: type[TensorType] = _type("UInt32TensorType", np.uint32)
-UInt64TensorType: type[TensorType] = _type("UInt64TensorType", np.uint64)
+_SIZES = (8, 16, 32, 64)
+Int8TensorType, Int16TensorType, Int32TensorType, Int64TensorType = (
+    _type(f"Int{size}TensorType", np.dtype(f"int{size}").type) for size in _SIZES
+)
+UInt8TensorType, UInt16TensorType, UInt32TensorType, UInt64TensorType = (
+    _type(f"UInt{size}TensorType", np.dtype(f"uint{size}").type) for size in _SIZES
+)
 BooleanTensorType: type[TensorType] = _type("BooleanTensorType", np.bool_)
 StringTensorType: type[TensorType] = _type("StringTensorType", np.object_)
 
