@@ -34,10 +34,8 @@ DEFECTS: dict[str, str] = {
         "`activations`, `clip`, `input_forget`, `sequence_lens` and the direction count; the evaluator ignores them",
     ),
     "MaxPool": "the evaluator misplaces the windows of three dimensions that are padded on one side",
-    "LRN": "each channel has its sum of squares; the evaluator computes as many channels as there are images",
     "LpPool": "the sum of a window that overhangs is that of its elements; the evaluator scales their mean by the whole window",
-    "ConvTranspose": "with groups each has its own bias, the evaluator adds the first group's to all; `auto_pad` cuts a result, "
-    "also by the shape inference of ONNX, and the evaluator lengthens it",
+    "ConvTranspose": "`auto_pad` cuts a result, also by the shape inference of ONNX; the evaluator lengthens it",
     "RoiAlign": "before opset 16 boxes are not moved by half a pixel; the evaluator moves them",
     "HannWindow": "the two ends of a symmetric window are 0; the evaluator's are the rounding of a sine",
     "Unique": "`sorted=0` keeps the order in which values come; the evaluator sorts them where it gives them alone",
