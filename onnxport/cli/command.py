@@ -17,6 +17,8 @@ from onnxport.errors import InvalidInputError
 
 # typer has no public names for these
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+# Options by which less is proved: one that comes with a folder must not do so unseen.
+_OF_THE_PROOF = ("validate", "rtol", "atol", "allow_unproved")
 
 
 class Command(TyperCommand):
@@ -44,7 +46,11 @@ class Command(TyperCommand):
             return super().parse_args(ctx, list(args))
 
     def invoke(self, ctx):  # type: ignore[no-untyped-def]
-        """Runs the command; the folders of what it is to write are there."""
+        """Runs the command; the folders of what it is to write are there, and what a file sets of its proof is named."""
+        weaker = [name for name in _OF_THE_PROOF if _set_by_file(ctx, name)]
+        if weaker and not (ctx.params.get("as_json") or ctx.params.get("quiet")):
+            written = ", ".join(f"{name.replace('_', '-')} = {str(ctx.params[name]).lower()}" for name in weaker)
+            console.say(f"{used.get().file} sets {written}")
         with _folders_of([ctx.params.get(name) for name in ("output", "html")]):
             return super().invoke(ctx)
 
@@ -73,6 +79,11 @@ class Commands(TyperGroup):
         """The command that is named."""
         with _answered("onnxport"):
             return super().resolve_command(ctx, args)
+
+
+def _set_by_file(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"
 
 
 @contextmanager

@@ -99,3 +99,11 @@ def test_what_a_file_can_not_set_is_refused_by_name(run, net, tmp_path, text, me
     assert message in done.err
     assert done.err.count("\n") == 1
     assert not (tmp_path / "new.onnx").exists()
+
+
+def test_what_a_file_sets_of_the_proof_is_named(run, net, tmp_path):
+    (tmp_path / ".onnxport.toml").write_text("rtol = 1e-3\nvalidate = true\n")
+    done = run("validate", "net.onnx", "net.onnx")
+    assert done.out.startswith(".onnxport.toml sets rtol = 0.001\n")
+    assert not run("validate", "net.onnx", "net.onnx", "--rtol", "1e-4").out.startswith(".onnxport.toml")
+    assert run("validate", "net.onnx", "net.onnx", "--json").json["verdict"] == "passed"
