@@ -1,12 +1,12 @@
 """Branches in Python that only save work: ``if not mask.all(): x = x * mask``. The way that is right for every value is traced.
 
-Which way that is shows on the examples: where they take the shortcut, the other way gives the same numbers. A branch whose other
-way changes the numbers, on the examples or on others like them, is none, and stays refused.
+Which way that is shows on the examples and on others like them, of other sizes, signs and masks: it gives the same numbers on all
+of them, and the model takes it by itself on some. Any other branch stays refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from onnxport.tracing.pytorch_inputs import Call
 # Of the largest number of an output: what another order of additions moves, and no other way through the model.
 _SAME = 1e-4
 _MOST = 16  # branches that are tried
+_SCALES = (1.0, -2.5, 40.0, 1e5)
+_KEPT = (1.0, 0.5, 0.0)
 
 
 def shortcuts(call: Call) -> Answers:
@@ -32,8 +34,13 @@ def shortcuts(call: Call) -> Answers:
     if len(branches) > _MOST:
         return {}
     flipped: Answers = {place: [not asked[place][0]] for place in branches}
-    needless: Answers = {place: answers for place, answers in flipped.items() if _same_with(call, {place: answers})}
-    return needless if len(needless) < 2 or _same_with(call, needless) else {}
+    tries = [Call(call.module, *item) for item in _others(call)]
+    needless: Answers = {
+        place: answers
+        for place, answers in flipped.items()
+        if _taken(tries, place, answers[0]) and _same_with(tries, {place: answers})
+    }
+    return needless if len(needless) < 2 or _same_with(tries, needless) else {}
 
 
 def shortcut_notes(used: set[Place]) -> list[str]:
@@ -44,18 +51,52 @@ def shortcut_notes(used: set[Place]) -> list[str]:
     ]
 
 
-def _same_with(call: Call, answers: Mapping[Place, list[Any]]) -> bool:
-    """Whether the model gives the same numbers with these answers, on the examples and on numbers of other signs and sizes."""
-    for scale in (1.0, -2.5, 40.0):
-        args, kwargs = pytree.tree_map(lambda leaf, by=scale: _scaled(leaf, by), (call.args, call.kwargs))
+def _taken(tries: Sequence[Call], place: Place, answer: bool) -> bool:
+    """Whether the model takes that way by itself on some of the inputs: else nothing shows that its condition asks for it."""
+    for item in tries:
         try:
-            plain = list(_leaves(call, args, kwargs, {}))
-            other = list(_leaves(call, args, kwargs, answers))
-        except Exception:  # the model's own, on a way that it does not take by itself
+            if answer in recorded(item).get(place, ()):
+                return True
+        except Exception:  # the model's own: it does not take these inputs
+            continue
+    return False
+
+
+def _same_with(tries: Sequence[Call], answers: Mapping[Place, list[Any]]) -> bool:
+    """Whether the model gives the same numbers with these answers on all inputs that it takes."""
+    for item in tries:
+        try:
+            plain = list(_leaves(item, item.args, item.kwargs, {}))
+        except Exception:  # the model's own: it does not take these inputs
+            continue
+        try:
+            other = list(_leaves(item, item.args, item.kwargs, answers))
+        except Exception:  # on a way that it does not take by itself
             return False
         if len(plain) != len(other) or not all(map(_same, plain, other)):
             return False
     return True
+
+
+def _others(call: Call) -> Iterator[tuple[Any, Any]]:
+    """The examples, numbers of other signs and sizes, and other masks of zeros and ones."""
+    for scale in _SCALES:
+        yield pytree.tree_map(lambda leaf, by=scale: _scaled(leaf, by), (call.args, call.kwargs))
+    for kept in _KEPT:
+        yield pytree.tree_map(lambda leaf, by=kept: _masked(leaf, by), (call.args, call.kwargs))
+
+
+def _is_mask(leaf: object) -> bool:
+    """Whether a tensor holds zeros and ones alone."""
+    return isinstance(leaf, Tensor) and bool(((leaf == 0) | (leaf == 1)).all()) and leaf.numel() > 1
+
+
+def _masked(leaf: object, kept: float) -> Any:
+    """A copy; of a mask with this part of each row, from its start, kept."""
+    if not isinstance(leaf, Tensor) or not _is_mask(leaf) or not leaf.dim():
+        return leaf.clone() if isinstance(leaf, Tensor) else leaf
+    places = torch.arange(leaf.shape[-1], device=leaf.device)
+    return (places < kept * leaf.shape[-1]).to(leaf.dtype).expand(leaf.shape).clone()
 
 
 def _scaled(leaf: object, by: float) -> Any:
@@ -63,7 +104,7 @@ def _scaled(leaf: object, by: float) -> Any:
     if not isinstance(leaf, Tensor):
         return leaf
     if leaf.is_floating_point():
-        return leaf * by
+        return leaf.clone() if _is_mask(leaf) else leaf * by
     whole = leaf.dtype not in (torch.bool,) and leaf.dim() > 1 and len(leaf.unique()) > 2
     return leaf.flip(-1) if whole and by != 1.0 else leaf.clone()
 

@@ -41,6 +41,20 @@ class OtherBelow(torch.nn.Module):
         return x.abs() if mask.all() else x * 1
 
 
+class Filled(torch.nn.Module):
+    """Works on the usual way; on a mask of ones that changes nothing, and leaving it out would be wrong for others."""
+
+    def forward(self, x, mask):
+        return x.masked_fill(mask == 0, 0) if mask.any() else x + 0
+
+
+class Unseen(torch.nn.Module):
+    """Limits the usual numbers: which way is right for every value does not show on numbers within the limits."""
+
+    def forward(self, x, mask):
+        return x.clamp(max=1e9) if (x > -1e12).all() else x * 1
+
+
 class Stops(torch.nn.Module):
     """Ends a loop early, where the values allow it: what it gives is shorter then."""
 
@@ -69,7 +83,7 @@ def test_the_way_that_is_right_for_every_value(net):
         assert torch.allclose(torch.from_numpy(model(*[item.numpy() for item in given])), net(*given))
 
 
-@pytest.mark.parametrize("net", [Other(), OtherBelow(), Stops()])
+@pytest.mark.parametrize("net", [Other(), OtherBelow(), Filled(), Unseen(), Stops()])
 def test_a_branch_that_changes_the_numbers_stays_refused(net):
     with pytest.raises(TracingError, match="test_shortcuts.py"):
         onnxport.convert(net.eval(), inputs=inputs())
