@@ -54,7 +54,11 @@ COMMANDS = {
     "pytorch": ("recurrent", "pytorch", {}),
     "tensorflow": ("saved", "tensorflow", {}),
     "keras on tensorflow": ("layers", "keras", {"KERAS_BACKEND": "tensorflow"}),
-    "keras on pytorch": ("layers", "keras", {"KERAS_BACKEND": "torch"}),
+    "keras on pytorch": (
+        "layers",
+        "keras",
+        {"KERAS_BACKEND": "torch", "TF_CPP_MIN_LOG_LEVEL": "2"},
+    ),  # TensorFlow beside it logs
     "keras on jax": ("layers", "keras", {"KERAS_BACKEND": "jax"}),
     "sklearn": ("forest", "sklearn", {}),
 }

@@ -75,7 +75,7 @@ def test_no_other_list_repeats_the_table():
     names, home = {row.onnx for row in NATIVE}, Path(onnxport.__file__).parent
     repeated = set()
     for path in home.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.Dict, ast.Tuple, ast.List, ast.Set)):
                 children = node.keys if isinstance(node, ast.Dict) else node.elts
                 if isinstance(node, ast.Dict) and not all(map(is_literal, node.values)):

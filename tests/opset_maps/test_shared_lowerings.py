@@ -31,7 +31,6 @@ ALONE = {
     """,
     "tensorflow": """
         arithmetic: of_quotient -- PyTorch's quotients of float16 are cut before they are rounded
-        arithmetic: trunc_mod -- fmod is a row of the elementwise table
         arithmetic: logaddexp -- PyTorch's is a row of the elementwise table
         characters: Bytes bytes_of bytes_of_codes characters codes digits of_codes sizes -- PyTorch has no strings
         characters: in_groups out_of_groups -- PyTorch has no strings
