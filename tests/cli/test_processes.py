@@ -54,16 +54,17 @@ COMMANDS = {
     "pytorch": ("recurrent", "pytorch", {}),
     "tensorflow": ("saved", "tensorflow", {}),
     "keras on tensorflow": ("layers", "keras", {"KERAS_BACKEND": "tensorflow"}),
-    "keras on pytorch": (
-        "layers",
-        "keras",
-        {"KERAS_BACKEND": "torch", "TF_CPP_MIN_LOG_LEVEL": "2"},
-    ),  # TensorFlow beside it logs
+    "keras on pytorch": ("layers", "keras", {"KERAS_BACKEND": "torch"}),
     "keras on jax": ("layers", "keras", {"KERAS_BACKEND": "jax"}),
     "sklearn": ("forest", "sklearn", {}),
 }
 MARKS = {name: [getattr(pytest.mark, target)] for name, (_, target, _) in COMMANDS.items()}
-MARKS["keras on pytorch"].append(pytest.mark.pytorch)
+MARKS["keras on pytorch"] += [
+    pytest.mark.pytorch,
+    pytest.mark.xfail(
+        strict=True, reason="TensorFlow, which Keras loads beside PyTorch, logs before onnxport keeps it quiet"
+    ),
+]
 MARKS["keras on jax"].append(pytest.mark.jax)
 PACKAGES = {"pytorch": "torch", "keras on pytorch": "torch", "keras on jax": "jax"}
 
