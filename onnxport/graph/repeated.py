@@ -32,7 +32,11 @@ def _common(items: Sequence[Any], columns: list[Sequence[Any]]) -> Any:
             return {key: _common([item[key] for item in items], columns) for key in first}
         if isinstance(first, list) and all(len(item) == len(first) for item in items):
             return [_common(part, columns) for part in zip(*items, strict=True)]
-        if not isinstance(first, (dict, list)) and all(item == first for item in items):
+        if isinstance(first, float):
+            alike = len({repr(item) for item in items}) == 1  # 0.0 and -0.0 are equal
+        else:
+            alike = not isinstance(first, (dict, list)) and all(item == first for item in items)
+        if alike:
             return first
     columns.append(items)
     return {_PLACE: len(columns) - 1}

@@ -51,9 +51,8 @@ class Traced:
     symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
     notes: tuple[str, ...]  # how it was traced
     other_sizes: tuple[dict[str, int], ...] = ()  # at which the model decides otherwise than it was traced
-    sums: Mapping[Any, Any] = field(
-        default_factory=dict
-    )  # torch's expressions of sizes that follow from others, by symbol
+    # torch's expressions of sizes that follow from others, by symbol
+    sums: Mapping[Any, Any] = field(default_factory=dict)
 
     def functional(self, reason: str) -> Traced:
         """The same model after torch's functionalisation: no in-place operators, no views that are written to."""

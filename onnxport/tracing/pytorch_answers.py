@@ -71,14 +71,33 @@ def recorded(call: Call) -> Answers:
     Raises:
         Exception: what the model raises on them.
     """
+    return recorded_with_result(call)[0]
+
+
+def recorded_with_result(call: Call) -> tuple[Answers, Any]:
+    """What the model asks for, and what it gives.
+
+    Raises:
+        Exception: what the model raises.
+    """
+    mode = _Recorded()
+    result = run_under(mode, call)
+    return mode.answers, result
+
+
+def run_under(mode: TorchFunctionMode, call: Call) -> Any:
+    """What the model gives on copies of its inputs, while the mode is active.
+
+    Raises:
+        Exception: what the model raises.
+    """
     args, kwargs = pytree.tree_map(_copied, (call.args, call.kwargs))
-    with torch.no_grad(), with_buffers_kept(call.module), _Recorded() as mode:
-        call.module(*args, **kwargs)
-    return mode.answers
+    with torch.no_grad(), _with_buffers_kept(call.module), mode:
+        return call.module(*args, **kwargs)
 
 
 @contextmanager
-def with_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+def _with_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
     """Gives the module's buffers their numbers back at the end."""
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:

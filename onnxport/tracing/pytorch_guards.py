@@ -25,9 +25,8 @@ class Conditions:
 
     texts: tuple[str, ...]
     other_sizes: tuple[dict[str, int], ...]  # that break a condition: the model decides otherwise there
-    sums: dict[
-        sympy.Symbol, sympy.Expr
-    ]  # torch's symbols of sizes that are sums of others, as the length of a step's mask is
+    # torch's symbols of sizes that are sums of others, as the length of a step's mask is
+    sums: dict[sympy.Symbol, sympy.Expr]
 
 
 def conditions(program: ExportedProgram, names: Mapping[str, str]) -> Conditions:

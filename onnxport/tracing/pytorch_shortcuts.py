@@ -6,14 +6,15 @@ of them, and the model takes it by itself on some. Any other branch stays refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from onnxport.tracing.pytorch_answers import Answers, Place, recorded, replayed, with_buffers_kept
+from onnxport.tracing.pytorch_answers import Answers, Place, recorded, recorded_with_result, replayed, run_under
 from onnxport.tracing.pytorch_inputs import Call
 
 # Of the largest number of an output: what another order of additions moves, and no other way through the model.
@@ -23,6 +24,15 @@ _SCALES = (1.0, -2.5, 40.0, 1e5)
 _KEPT = (1.0, 0.5, 0.0)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What the model asks for and gives on some inputs, without being told anything."""
+
+    call: Call
+    asked: Answers
+    results: list[Tensor]
+
+
 def shortcuts(call: Call) -> Answers:
     """The answers that avoid shortcuts, by the place of each; empty where there are none or the model can't run."""
     try:
@@ -30,17 +40,14 @@ def shortcuts(call: Call) -> Answers:
     except Exception:  # the model's own: what it raised while it was traced is the reason
         return {}
     branches = [place for place, items in asked.items() if all(isinstance(item, bool) for item in items)]
-    branches = [place for place in branches if len(set(asked[place])) == 1]
-    if len(branches) > _MOST:
+    flipped: Answers = {place: [not asked[place][0]] for place in branches if len(set(asked[place])) == 1}
+    if not flipped or len(flipped) > _MOST:
         return {}
-    flipped: Answers = {place: [not asked[place][0]] for place in branches}
-    tries = [Call(call.module, *item) for item in _others(call)]
-    needless: Answers = {
-        place: answers
-        for place, answers in flipped.items()
-        if _taken(tries, place, answers[0]) and _same_with(tries, {place: answers})
-    }
-    return needless if len(needless) < 2 or _same_with(tries, needless) else {}
+    runs = list(_runs(call))
+    # A way that the model takes by itself on no inputs: nothing shows that its condition asks for that.
+    taken = {place: item for place, item in flipped.items() if any(item[0] in run.asked.get(place, ()) for run in runs)}
+    needless: Answers = {place: item for place, item in taken.items() if _same_with(runs, {place: item})}
+    return needless if len(needless) < 2 or _same_with(runs, needless) else {}
 
 
 def shortcut_notes(used: set[Place]) -> list[str]:
@@ -51,29 +58,25 @@ def shortcut_notes(used: set[Place]) -> list[str]:
     ]
 
 
-def _taken(tries: Sequence[Call], place: Place, answer: bool) -> bool:
-    """Whether the model takes that way by itself on some of the inputs: else nothing shows that its condition asks for it."""
-    for item in tries:
+def _runs(call: Call) -> Iterator[_Run]:
+    """The model on the examples and on others like them, as far as it takes them."""
+    for args, kwargs in _others(call):
+        other = Call(call.module, args, kwargs)
         try:
-            if answer in recorded(item).get(place, ()):
-                return True
+            asked, result = recorded_with_result(other)
         except Exception:  # the model's own: it does not take these inputs
             continue
-    return False
+        yield _Run(other, asked, _tensors(result))
 
 
-def _same_with(tries: Sequence[Call], answers: Mapping[Place, list[Any]]) -> bool:
-    """Whether the model gives the same numbers with these answers on all inputs that it takes."""
-    for item in tries:
+def _same_with(runs: Sequence[_Run], answers: Answers) -> bool:
+    """Whether the model gives the same numbers with these answers."""
+    for run in runs:
         try:
-            plain = list(_leaves(item, item.args, item.kwargs, {}))
-        except Exception:  # the model's own: it does not take these inputs
-            continue
-        try:
-            other = list(_leaves(item, item.args, item.kwargs, answers))
-        except Exception:  # on a way that it does not take by itself
+            others = _tensors(run_under(replayed(answers, Tensor), run.call))
+        except Exception:  # the model's own, on a way that it does not take by itself
             return False
-        if len(plain) != len(other) or not all(map(_same, plain, other)):
+        if len(run.results) != len(others) or not all(map(_same, run.results, others)):
             return False
     return True
 
@@ -109,11 +112,8 @@ def _scaled(leaf: object, by: float) -> Any:
     return leaf.flip(-1) if whole and by != 1.0 else leaf.clone()
 
 
-def _leaves(call: Call, args: Any, kwargs: Any, answers: Mapping[Place, list[Any]]) -> Iterator[Tensor]:
-    args, kwargs = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, (args, kwargs))
-    with torch.no_grad(), with_buffers_kept(call.module), replayed(dict(answers), Tensor):
-        result = call.module(*args, **kwargs)
-    yield from (leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor))
+def _tensors(result: object) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -14,6 +14,7 @@ ROWS = {
     "none": [],
     "no objects": [1, 2, 2],
     "numbers and booleans": [{"a": 1, "b": 0}, {"a": True, "b": 0}, {"a": "1", "b": 0}],
+    "signs of zero": [{"a": 0.0}, {"a": -0.0}],
     "other keys": [{"a": 1, "b": {"c": 1}}, {"a": 1, "b": {"d": 1}}],
     "other lengths": [{"a": [1], "b": 2}, {"a": [1, 1], "b": 2}],
     "an object or a number": [{"a": {"b": 1}, "c": 1}, {"a": 3, "c": 1}],

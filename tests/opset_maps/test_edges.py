@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from scripts.conformance import edges
+
 ALWAYS = {
     "torch": (
         "torch.i0:float32 torch.special.i1:float64 torch.igamma:float32 torch.special.zeta:float32 torch.polygamma(2):float32 "
@@ -17,7 +19,6 @@ SAMPLED = 12
 
 
 def require_right(name: str) -> None:
-    edges = pytest.importorskip("scripts.conformance.edges", reason="needs ml_dtypes")
     framework = edges.Framework(name)
     rest = sorted(f"{item}:{dtype}" for item in framework.functions for dtype in ("float32", "float16", "int32"))
     chosen = [*ALWAYS[name], *random.Random(0).sample(rest, SAMPLED)]

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import UnsupportedOperator
+from onnxport.frameworks.native_log import native_log_kept
 from onnxport.graph.atomic import atomic_path
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
@@ -62,7 +63,7 @@ def save(obj: OnnxModel, path: str | os.PathLike[str]) -> None:
     Raises:
         SavingError: it can't be written; what stood there is untouched.
     """
-    with atomic_path(path) as place:
+    with atomic_path(path) as place, native_log_kept():  # Keras imports TensorFlow for it, whatever its backend is
         obj.save(os.fspath(place))
 
 
