@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -25,6 +26,7 @@ def _evaluator() -> type[Any]:
 
     own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
     own += [_with("Attention", Attention_23, _mask_of_rows), _with("Resize", Resize, _wide_weights), _conv_transpose()]
+    own.append(_string_normalizer())
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
@@ -96,6 +98,20 @@ def _conv_transpose() -> type[Any]:
         return (whole if b is None else whole + b.reshape(-1, *[1] * (x.ndim - 2)),)
 
     return type("ConvTranspose", (ConvTranspose,), {"op_domain": "", "_run": run})
+
+
+def _string_normalizer() -> type[Any]:
+    from onnx.reference.ops.op_string_normalizer import StringNormalizer
+
+    def run(self: Any, *operands: Any, **attributes: Any) -> Any:
+        """StringNormalizer; the locale of the process, which the evaluator's own (onnx 1.23) changes for good, stays."""
+        before = locale.setlocale(locale.LC_ALL)
+        try:
+            return StringNormalizer._run(self, *operands, **attributes)
+        finally:
+            locale.setlocale(locale.LC_ALL, before)
+
+    return type("StringNormalizer", (StringNormalizer,), {"op_domain": "", "_run": run})
 
 
 def _with(name: str, given: type[Any], prepare: Callable[[list[Any], dict[str, Any]], None]) -> type[Any]:

@@ -1,5 +1,7 @@
 """Sessions: every kind of input and output, both runtimes, and what is said when inputs do not fit."""
 
+import locale
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -8,6 +10,7 @@ from onnx import TensorProto as T
 from onnx import helper as h
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.evaluator import reference_evaluator
 from onnxport.graph.runtime import Session
 
 
@@ -166,3 +169,18 @@ def test_strings_that_come_as_bytes():
         assert list(result) == ["a", "é", ""]
     with pytest.raises(InvalidInputError, match="UTF-8"):
         session.run({"x": np.array([b"\xff"], object)})
+
+
+def test_the_reference_evaluator_leaves_the_locale_of_the_process():
+    """The one of onnx sets that of a StringNormalizer for good: files would be read in another encoding from then on."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (string[N] x) => (string[N] y)
+        { y = StringNormalizer <case_change_action = "UPPER", locale = "C"> (x) }"""
+    )
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        wide = locale.setlocale(locale.LC_ALL, "C.UTF-8")
+        (result,) = reference_evaluator(model).run(None, {"x": np.array(["a", "b"], dtype=object)})
+        assert (result.tolist(), locale.setlocale(locale.LC_ALL)) == (["A", "B"], wide)
+    finally:
+        locale.setlocale(locale.LC_ALL, before)

@@ -64,7 +64,7 @@ ALONE = {
 def public():
     """File and name of every function of the room."""
     for path in (FOLDER / "lowerings").glob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
                 yield path.stem, node.name
 
@@ -73,7 +73,7 @@ def used(framework):
     """File and name of the lowerings that a framework's entries name."""
     known = set(public())
     for path in (FOLDER / "to_onnx" / framework).rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ROOM)]
         files = {item.asname or item.name: item.name for node in imports if node.module == ROOM for item in node.names}
         for node in imports:
