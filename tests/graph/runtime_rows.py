@@ -226,6 +226,18 @@ ROWS = [
             ),
         }.items()
     ],
+    *[
+        (
+            f"{operator}-by-{divisor}-{kind.__name__}",
+            lambda op, x, y, o=operator, d=divisor: op.node(o, x, y if d == "given" else op.const(d, x.dtype)),
+            [whole(kind, 9), np.asarray([3, -1, 1, -2, 7, -1, 2, -7, -1], kind)],
+            OPSETS,
+            0,
+        )
+        for operator in ("Div", "Mod")
+        for divisor in ("given", -1)
+        for kind in (np.int32, np.int64)
+    ],
     ("Gemm-int64", lambda op, x: op.Gemm(x, x, x, transB=1, alpha=3.0), [whole(np.int64, 3, 3) // 2**50], OPSETS, 0),
     ("Trilu-int16", lambda op, x: op.Trilu(x, upper=0), [whole(np.int16, 4, 3)], (14, 26), 0),
     ("DepthToSpace", lambda op, x: op.DepthToSpace(x, blocksize=2), [whole(np.int64, 1, 8, 2, 3)], OPSETS, 0),

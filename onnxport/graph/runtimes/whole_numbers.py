@@ -5,6 +5,7 @@
   on numbers of 32 bits.
 - ReduceSum, ReduceProd and Pow compute in float64, which rounds beyond 2**53; Pow of INT32 too, where what overflows becomes
   the least number.
+- Div and Mod of INT32 and INT64 end the process on the least number by -1: the processor traps on a quotient beyond the type.
 """
 
 from __future__ import annotations
@@ -70,6 +71,27 @@ def power(op: OpBuilder, node: ir.Node) -> Written:
         x = op.Mul(x, x) if left else x
     assert result is not None
     return result
+
+
+def divided(op: OpBuilder, node: ir.Node) -> Written:
+    """By -1 the negative, which wraps around, or the remainder 0: what a divisor of 1 gives of it."""
+    a, b = operand(node, 0), operand(node, 1)
+    negative = op.Equal(b, -1)
+    one = op.Where(negative, op.const(1, b.dtype), b)
+    if node.op_type == "Mod":
+        return op.Mod(a, one)
+    return op.Div(op.Where(negative, op.Neg(a), a), one)
+
+
+def _traps(node: ir.Node) -> bool:
+    """Whether the least number may be divided by -1, as far as the graph shows it."""
+    if node.attributes.get_int("fmod", 0):
+        return False
+    dividend, divisor = operand(node, 0), operand(node, 1)
+    if divisor.const_value is not None and not np.any(divisor.const_value.numpy() == -1):
+        return False
+    assert dividend.dtype is not None
+    return bits(dividend) >= dividend.dtype.bitwidth - 1
 
 
 def _exponent(node: ir.Node) -> int:
@@ -179,6 +201,15 @@ _halves = partial(
 )
 
 WHOLE_NUMBERS = (
+    Defect(
+        ("Div", "Mod"),
+        divided,
+        "a divisor of 1 for -1",
+        "onnxruntime ends the process on the least number by -1",
+        frozenset({_INT64, ir.DataType.INT32}),
+        operands=(0,),
+        applies=_traps,
+    ),
     Defect(("Max", "Min"), extreme, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
     Defect(("Clip",), clip, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
     Defect(("Sign",), sign, "Sign of float64", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),

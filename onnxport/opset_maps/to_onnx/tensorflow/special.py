@@ -150,18 +150,21 @@ def approximate_equal(op: OpBuilder, x: ir.Value, y: ir.Value, *, tolerance: flo
     return op.Less(op.Abs(op.Sub(x, y)), tolerance)
 
 
+_SHIFTS = ("LeftShift", "RightShift")
+
+
 def _shifts(direction: str) -> Callable[[Any, Any], Any]:
     return lambda x, y: getattr(tf.raw_ops, direction)(x=tf.cast(x, tf.uint32), y=tf.cast(y, tf.uint32))
 
 
 @tensorflow.lower(
-    "LeftShift",
-    "RightShift",
+    *_SHIFTS,
     cases=[
         case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5)),
         case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5)),
         case(tf.bitwise.left_shift, i32(2, 3, low=-99, high=99), i32(3, low=0, high=40)),
         case(tf.bitwise.right_shift, i64(2, 3, low=-99, high=99), i64(3, low=-3, high=70)),
+        *(case(_shifts(way), i32(2, 3, low=-99, high=99), np.array([31, 32, 99], np.int32)) for way in _SHIFTS),
     ],
 )
 def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -170,7 +173,9 @@ def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         count = op.Clip(op.cast(y, ir.DataType.INT64), 0, x.dtype.bitwidth - 1)
         apply = arithmetic.shift_left if op.name == "LeftShift" else arithmetic.shift_right
         return op.cast_like(apply(op, op.cast(x, ir.DataType.INT64), count), x)
-    return op.BitShift(x, y, direction="LEFT" if op.name == "LeftShift" else "RIGHT")
+    assert y.dtype is not None
+    count = op.Min(y, op.const(y.dtype.bitwidth - 1, y.dtype))
+    return op.BitShift(x, count, direction="LEFT" if op.name == "LeftShift" else "RIGHT")
 
 
 @tensorflow.lower(
