@@ -91,10 +91,12 @@ def trace(
     dynamic_shapes: object = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    fixed: bool = False,
 ) -> Program:
     """The program of a Keras model or layer in inference mode, on the TensorFlow backend.
 
-    A functional or sequential model is traced by its own inputs; anything else needs example inputs.
+    A functional or sequential model is traced by its own inputs, or (`fixed`) in the sizes of examples; anything else needs
+    example inputs.
 
     Raises:
         InvalidInputError: example inputs are missing or do not fit.
@@ -108,7 +110,7 @@ def trace(
         if structure is None:
             function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
         else:
-            function, names, results = _functional(model, structure)
+            function, names, results = _functional(model, structure, inputs if fixed else None)
     program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
@@ -120,14 +122,14 @@ def trace(
     return renamed(program, input_names, output_names)
 
 
-def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], list[str] | None]:
+def _functional(model: keras.Layer, structure: object, sized: object = None) -> tuple[Any, list[str], list[str] | None]:
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
 
     tensors = keras.tree.flatten(structure)
     names = unique_names([item.name for item in tensors])
-    shapes = input_shapes(model, tensors)
+    shapes = input_shapes(model, tensors) if sized is None else _sizes(sized, names)
     parts = zip(shapes, tensors, names, strict=True)
     specs = [tf.TensorSpec(shape, item.dtype, name=name) for shape, item, name in parts]
 
@@ -136,6 +138,13 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
 
     function = traced(tf.function(call), tuple(specs), {})
     return function, names, output_names(model)
+
+
+def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """The shapes of example inputs, in the order of a model's own."""
+    if isinstance(inputs, Mapping) and set(inputs) == set(names):
+        inputs = [inputs[name] for name in names]
+    return [tuple(np.shape(item)) for item in keras.tree.flatten(inputs)]
 
 
 def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
@@ -25,9 +26,7 @@ def export(model: Any, request: Request) -> OnnxModel:
     """
     own = backend()
     if own == "tensorflow":
-        from onnxport.converters.to_onnx.tensorflow import export_traced
-
-        return export_traced(model, request, trace)
+        return _on_tensorflow(model, request)
     # Rebuilding compares both models: all of the proof, which takes longer to import than most models to convert.
     from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backends
 
@@ -40,6 +39,23 @@ def export(model: Any, request: Request) -> OnnxModel:
             )
         return export_elsewhere(model, request, others)
     return _torch_first(model, request, others) if others else _unrolled(model, request)
+
+
+def _on_tensorflow(model: Any, request: Request) -> OnnxModel:
+    """As TensorFlow traces it; in the sizes of the example inputs where it can't with an open batch."""
+    from onnxport.converters.to_onnx.tensorflow import export_traced
+
+    try:
+        return export_traced(model, request, trace)
+    except TracingError as error:
+        if request.inputs is None or request.dynamic_shapes is not None or request.examples:
+            raise
+        try:
+            result = export_traced(model, request, partial(trace, fixed=True))
+        except (OnnxportError, ValueError):
+            raise error from None
+        note = f"all dimensions are fixed at an example's, the batch too: {first_line(error)}"
+        return OnnxModel(result.model, notes=(*result.notes, note), runtime=request.runs_in)
 
 
 def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxModel:

@@ -44,6 +44,7 @@ from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import trace
 from onnxport.tracing.tensorflow_program import Parameter, Port, Program, Variable, array_of, dtype_of
+from onnxport.tracing.tensorflow_signs import free_form
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -347,7 +348,8 @@ class _Lowering:
     def _entry(self, node: Any) -> Entry | None:
         """The map's entry for a node; an operator type that is the name of a library function is a call of it."""
         is_complex = any(tensor.dtype.is_complex for tensor in (*node.inputs, *node.outputs))
-        result = table.find(node.type, accepts_complex=is_complex)
+        name = None if is_complex else free_form(node)
+        result = table.find(name or node.type, accepts_complex=is_complex)
         if result is None and self.program.has_function(node.type):
             return Entry(node.type, lambda op, *operands, **_: op.call(self._function(node.type), operands))
         return result

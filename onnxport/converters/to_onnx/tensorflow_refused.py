@@ -14,7 +14,9 @@ _PYTHON = (
     "TensorFlow's operators, or convert the parts before and behind it"
 )
 _FILE = "files are read before the model: convert a function of their contents, with a signature of its own"
+_ORDER = "the order of a general matrix' eigenvalues is LAPACK's choice; those of a symmetric matrix (eigh, eigvalsh) convert"
 _REASONS = {
+    "Eig BatchEig": _ORDER,
     "ParseExample ParseExampleV2 ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
     "ParseSingleSequenceExample ParseTensor DecodeProtoV2 DecodeCSV DecodeJSONExample": _PARSED,
     "EagerPyFunc PyFunc PyFuncStateless": _PYTHON,

@@ -299,6 +299,8 @@ def exponential(op: OpBuilder, a: ir.Value) -> ir.Value:
     """
     a = op.cast(a, _DOUBLE)
     norm = op.reduce("ReduceMax", op.reduce("ReduceSum", op.Abs(a), [-1], keepdims=True), [-2], keepdims=True)
+    # A matrix of the batch that isn't finite stays so without squares, and must not count for the others.
+    norm = op.Where(op.Less(norm, math.inf), norm, op.const(1.0, _DOUBLE))
     power = op.Ceil(op.Div(op.Log(op.Max(norm, 1.0)), math.log(2.0)))
     scaled = op.Div(a, op.Pow(op.const(2.0, _DOUBLE), power))
     one = identity_like(op, a)

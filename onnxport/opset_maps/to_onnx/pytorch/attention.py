@@ -42,6 +42,7 @@ def _repeated(x: torch.Tensor) -> torch.Tensor:
             f32(2, 6, 8),
         ),
         case(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *[f32(2, 3, 4, 8)] * 3, f32(4, 4)),
+        case(F.scaled_dot_product_attention, f32(2, 3, 4, 0), f32(2, 3, 5, 0), f32(2, 3, 5, 2)),
         case(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *[f32(2, 3, 4, 8)] * 3, boolean(2, 1, 4, 4)
         ),
@@ -170,7 +171,7 @@ def _scale(query: ir.Value) -> float:
     width = query.shape[-1] if query.shape is not None else None
     if not isinstance(width, int):
         raise UnsupportedOperator("attention over a dynamic head size")
-    return 1 / math.sqrt(width)
+    return 1 / math.sqrt(width or 1)  # products of nothing are 0 at any scale
 
 
 def _is_grouped(query: ir.Value, key: ir.Value) -> bool:

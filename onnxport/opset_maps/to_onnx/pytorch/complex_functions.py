@@ -11,7 +11,9 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings import complex_functions as functions
+from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.lowerings.complex_numbers import Parts, is_complex, joined, part_type, parts_of
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.complex import Number, complex_case, parts
@@ -195,7 +197,14 @@ def var_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.
     return _variance(op, x, args, kwargs), _mean(op, x, args, kwargs)
 
 
-@aten.lower("aten::std_mean", accepts_complex=True, cases=[complex_case(lambda z: torch.std_mean(z, 1), (2, 4))])
+@aten.lower(
+    "aten::std_mean",
+    accepts_complex=True,
+    cases=[
+        complex_case(lambda z: torch.std_mean(z, 1), (2, 4)),
+        case(lambda x: torch.view_as_real(torch.std_mean(torch.complex(x, x), 0, correction=1)[1]), f32(0, 3)),
+    ],
+)
 def std_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.Value, ir.Value]:
     """The root of the variance, and the mean."""
     return op.Sqrt(_variance(op, x, args, kwargs)), _mean(op, x, args, kwargs)
@@ -208,6 +217,10 @@ def _mean(op: OpBuilder, x: ir.Value, args: Sequence[Any], kwargs: dict[str, Any
     count = (x.shape.rank() if x.shape is not None else 1) - 1
     chosen = [dims] if isinstance(dims, int) else list(dims or range(count))
     axes = [axis % count for axis in chosen] if count else []
-    return joined(
-        op, *(op.reduce("ReduceMean", part, axes, keepdims=keepdims) if axes else part for part in parts_of(op, x))
+    if not axes:
+        return x
+    means = (
+        reductions.mean(op, part, axes, keepdims=keepdims, count=reductions.element_count(op, part, axes))
+        for part in parts_of(op, x)
     )
+    return joined(op, *means)

@@ -21,6 +21,8 @@ from onnxport.opset_maps.to_onnx.pytorch.linear import rank
         case(torch.diag_embed, f32(2, 3), dynamic=True),
         case(lambda x: torch.diag_embed(x, 1, 0, 2), f32(2, 3)),
         case(lambda x: torch.diag_embed(x, -2), i64(2, 3)),
+        case(lambda x: torch.diag_embed(x, 2), f32(3, 0)),
+        case(lambda x: torch.diag_embed(x, 1), boolean(2, 3)),
         case(torch.diag_embed, boolean(3)),
     ],
 )
@@ -28,7 +30,8 @@ def diag_embed(op: OpBuilder, x: ir.Value, offset: int = 0, dim1: int = -2, dim2
     """The last axis as the diagonals of matrices of zeros, these on the axes `dim1` and `dim2` of the result."""
     size = op.dim(x, -1)
     numbers = op.Range(0, op.Squeeze(op.Add(size, abs(offset)), op.axes(0)), 1)
-    elements = op.Gather(x, op.Min(numbers, op.Sub(size, 1)), axis=rank(x) - 1) if offset else x
+    pads = [0] * (2 * rank(x) - 1)
+    elements = op.Pad(x, [*pads, abs(offset)]) if offset else x
     rows, columns = op.Unsqueeze(numbers, op.axes(1)), op.Unsqueeze(numbers, op.axes(0))
     spread = op.Unsqueeze(elements, op.axes(-1 if offset >= 0 else -2))
     result = op.Where(op.Equal(op.Add(rows, offset), columns), spread, op.const(0, x.dtype))

@@ -369,6 +369,7 @@ def _entries(op: OpBuilder, vector: ir.Value, count: int) -> list[ir.Value]:
         case(lambda x, s: x.masked_scatter(x > 0, s), f32(3, 4), f32(4, 4)),
         case(torch.masked_scatter, f32(4), boolean(3, 4), f32(12)),
         case(lambda x, s: x.masked_scatter(x > 100, s), f32(3, 4), f32(0)),
+        case(torch.masked_scatter, f32(3, 0), boolean(3, 0), f32(2), min_opset=14),
     ],
 )
 def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
@@ -383,7 +384,7 @@ def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value)
     elements = op.Concat(op.Reshape(source, [-1]), op.const([0], source.dtype), axis=0)
     safe = op.Max(op.Min(position, op.Size(source)), 0)
     taken = op.Gather(elements, safe, axis=0)
-    return op.Reshape(op.Where(flat, taken, op.Reshape(x, [-1])), shape)
+    return op.Reshape(op.Where(flat, taken, op.Reshape(x, [-1])), shape, allowzero=1 if op.opset >= 14 else None)
 
 
 @aten.lower(

@@ -395,7 +395,11 @@ def cholesky_inverse(op: OpBuilder, x: ir.Value, upper: bool = False) -> ir.Valu
 @aten.lower(
     "aten::linalg_matrix_exp",
     "aten::matrix_exp",
-    cases=[case(torch.matrix_exp, f32(2, 4, 4), dynamic=True), case(torch.matrix_exp, f64(3, 3))],
+    cases=[
+        case(torch.matrix_exp, f32(2, 4, 4), dynamic=True),
+        case(torch.matrix_exp, f64(3, 3)),
+        case(torch.matrix_exp, np.stack([np.full((2, 2), np.nan), [[3, 1], [2, 4]]]).astype(np.float32)),
+    ],
 )
 def matrix_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Scaling and squaring."""

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
-from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.cases import case, f32, f64, i64
 from onnxport.opset_maps.lowerings import ctc
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.reductions import reduced
 from onnxport.opset_maps.maps import aten
 
@@ -67,3 +68,83 @@ def soft_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reduction: in
     if reduction == 0:
         return loss
     return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", loss, None, keepdims=False)
+
+
+def _rows(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """One example as a row, and a number as a row of one."""
+    return x if rank(x) == 2 else op.Reshape(x, [1, -1])
+
+
+def _margin(op: OpBuilder, gap: ir.Value, counted: ir.Value) -> ir.Value:
+    """The gaps above 0 that count; PyTorch's comparison leaves NaN out."""
+    return op.Where(op.And(op.Greater(gap, 0.0), counted), gap, op.const(0.0, gap.dtype))
+
+
+def _averaged(op: OpBuilder, loss: ir.Value, x: ir.Value, reduction: int) -> ir.Value:
+    """The sums of each row of `x` over its classes, and of all rows as asked for."""
+    loss = op.Div(loss, op.cast_like(op.Squeeze(op.dim(x, 1), op.axes(0)), loss))
+    if reduction == 0:
+        return loss  # of one example alone [1], as PyTorch's trace has it
+    return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", loss, None, keepdims=False)
+
+
+_LABELS = np.array([[4, -1, 0, -1, 2], [0, 0, 4, 1, 4], [-1, 3, -1, 1, 0], [4, 3, 2, 1, 0]])
+
+
+@aten.lower(
+    "aten::multilabel_margin_loss",
+    cases=[
+        case(F.multilabel_margin_loss, f32(4, 5), _LABELS),
+        case(F.multilabel_margin_loss, f32(4, 5), i64(4, 5, low=-1, high=5), dynamic=True),
+        case(lambda x, y: F.multilabel_margin_loss(x, y, reduction="none"), f32(4, 5), _LABELS),
+        case(lambda x, y: F.multilabel_margin_loss(x, y, reduction="sum"), f64(4, 5), _LABELS),
+        case(F.multilabel_margin_loss, f32(5), _LABELS[1]),
+        case(F.multilabel_margin_loss, f32(), np.array(0)),
+    ],
+)
+def multilabel_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reduction: int = 1) -> ir.Value:
+    """Sums of max(0, 1 - x[label] + x[other]) over the labels before the first -1 and over all that are none of them.
+
+    PyTorch's own decomposition counts class 0 for each place behind that -1.
+    """
+    x, target = _rows(op, x), _rows(op, target)
+    ended = op.CumSum(op.cast(op.Less(target, 0), ir.DataType.INT64), op.const(1))
+    given = op.Equal(ended, 0)
+    label = op.Where(given, target, op.const(0))
+    own = op.GatherElements(x, label, axis=1)
+    classes = op.Range(0, op.Squeeze(op.dim(x, 1), op.axes(0)), 1)
+    column = op.Unsqueeze(op.Where(given, target, op.const(-1)), op.axes(2))
+    hits = op.cast(op.Equal(column, classes), ir.DataType.INT64)
+    other = op.Equal(op.reduce("ReduceSum", hits, [1], keepdims=True), 0)
+    gap = op.Add(op.Sub(1.0, op.Unsqueeze(own, op.axes(2))), op.Unsqueeze(x, op.axes(1)))
+    margin = _margin(op, gap, op.And(op.Unsqueeze(given, op.axes(2)), other))
+    return _averaged(op, op.reduce("ReduceSum", margin, [1, 2], keepdims=False), x, reduction)
+
+
+@aten.lower(
+    "aten::multi_margin_loss",
+    cases=[
+        case(F.multi_margin_loss, f32(4, 5), i64(4, low=0, high=5), dynamic=True),
+        case(lambda x, y, w: F.multi_margin_loss(x, y, p=2, margin=0.5, weight=w, reduction="sum"), f32(4, 5),
+             i64(4, low=0, high=5), f32(5)),
+        case(lambda x, y: F.multi_margin_loss(x, y, reduction="none"), f64(5), np.array([2])),
+    ],
+)  # fmt: skip
+def multi_margin_loss(
+    op: OpBuilder,
+    x: ir.Value,
+    target: ir.Value,
+    p: float = 1,
+    margin: float = 1,
+    weight: ir.Value | None = None,
+    reduction: int = 1,
+) -> ir.Value:
+    """Sums of max(0, margin - x[label] + x[other])^p over all classes but the label, times the label's weight."""
+    x, label = _rows(op, x), op.Reshape(target, [-1, 1])
+    classes = op.Range(0, op.Squeeze(op.dim(x, 1), op.axes(0)), 1)
+    gap = op.Add(op.Sub(float(margin), op.GatherElements(x, label, axis=1)), x)
+    loss = _margin(op, gap, op.Not(op.Equal(label, classes)))
+    loss = loss if p == 1 else op.Mul(loss, loss)
+    if weight is not None:
+        loss = op.Mul(loss, op.Gather(op.Reshape(weight, [-1]), label, axis=0))
+    return _averaged(op, op.reduce("ReduceSum", loss, [1], keepdims=False), x, reduction)

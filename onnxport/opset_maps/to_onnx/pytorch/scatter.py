@@ -221,6 +221,7 @@ def put(op: OpBuilder, x: ir.Value, index: ir.Value, source: ir.Value, accumulat
     cases=[
         case(lambda x, s: x.diagonal_scatter(s), f32(3, 4), f32(3)),
         case(lambda x, s: x.diagonal_scatter(s, 1, 0, 2), f32(3, 2, 4), f32(2, 3)),
+        case(lambda x, s: x.diagonal_scatter(s, 1, 1, 2), f32(3, 4, 0), f32(3, 0), min_opset=14),
     ],
 )
 def diagonal_scatter(
@@ -232,7 +233,7 @@ def diagonal_scatter(
     result = op.ScatterElements(flat, op.Expand(positions, op.shape(source)), source, axis=-1)
     count = rank(x)
     sizes = [op.dim(x, axis) for axis in order]
-    back = op.Reshape(result, op.shape_vector(sizes))
+    back = op.Reshape(result, op.shape_vector(sizes), allowzero=1 if op.opset >= 14 else None)
     return permuted(op, back, [order.index(axis) for axis in range(count)])
 
 

@@ -132,19 +132,33 @@ def _kept(op: OpBuilder, pair: tuple[ir.Value, ir.Value], axis: int, keepdim: bo
     return pair if keepdim else (op.Squeeze(pair[0], op.axes(axis)), op.Squeeze(pair[1], op.axes(axis)))
 
 
+def _or_filler(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """All elements, or what PyTorch gives of none: NaN, the least of whole numbers."""
+    flat = op.Reshape(x, [-1])
+    if x.shape is not None and all(isinstance(item, int) and item for item in x.shape):
+        return flat
+    assert x.dtype is not None
+    filler = np.nan if is_floating(x) else np.iinfo(x.dtype.numpy()).min
+    count = op.Sub(1, op.Min(op.Reshape(op.Size(flat), [1]), 1))
+    return op.Concat(flat, op.Expand(op.const([filler], x.dtype), count), axis=0)
+
+
 def _median_entry(name: str, *, ignore_nan: bool) -> None:
     call = getattr(torch, name)
     nan = np.array([[1, np.nan, 3, 2, np.inf], [4, 1, 3, 2, 9]], np.float32)
 
     def lower_all(op: OpBuilder, x: ir.Value) -> ir.Value:
-        return _median(op, op.Reshape(x, [-1]), 0, False, ignore_nan=ignore_nan)[0]
+        return _median(op, _or_filler(op, x), 0, False, ignore_nan=ignore_nan)[0]
 
     def lower(op: OpBuilder, x: ir.Value, dim: int, keepdim: bool = False) -> tuple[ir.Value, ir.Value]:
         return _median(op, x, dim, keepdim, ignore_nan=ignore_nan)
 
     lower_all.__doc__ = "The lower middle of all elements in order."
     lower.__doc__ = "The lower middle element along an axis, and where it stood."
-    aten.lower(f"aten::{name}", cases=[case(call, f32(2, 4)), case(call, i64(5)), case(call, nan)])(lower_all)
+    aten.lower(
+        f"aten::{name}",
+        cases=[case(call, f32(2, 4)), case(call, i64(5)), case(call, nan), case(call, f32(0, 3)), case(call, i64(0))],
+    )(lower_all)
     cases = [
         case(lambda x: call(x, 1), f32(3, 6), dynamic=True),
         case(lambda x: call(x, 1), nan),

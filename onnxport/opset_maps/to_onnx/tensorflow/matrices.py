@@ -19,7 +19,8 @@ from onnxport.opset_maps.to_onnx.tensorflow.linalg import SQUARE
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
 VECTORS = Undefined(
-    "the signs of eigenvectors and singular vectors are the library's choice; their values convert, and so does lstsq"
+    "the signs of eigenvectors and singular vectors are the library's choice; their values convert, and so does what no sign "
+    "changes, as U f(S) V', pinv or lstsq"
 )
 _DOUBLE = ir.DataType.DOUBLE
 
@@ -160,6 +161,37 @@ def self_adjoint_eig(
     """Eigenvalues by Jacobi's rotations, from the lower triangle."""
     values = op.cast_like(eigen.symmetric_of(op, input)[0], input)
     return values, VECTORS if compute_v else op.const(np.zeros(0, np.float32), input.dtype)
+
+
+def _whitened(x: tf.Tensor) -> tf.Tensor:
+    values, vectors = tf.linalg.eigh(tf.matmul(x, x, transpose_a=True))
+    return x @ vectors @ tf.linalg.diag(tf.math.rsqrt(values + 1.0)) @ tf.linalg.matrix_transpose(vectors)
+
+
+@tensorflow.lower(
+    "onnxport::singular_vectors",
+    cases=[
+        case(tf.linalg.pinv, f32(2, 5, 3), dynamic=True),
+        case(tf.linalg.pinv, f64(3, 4)),
+        case(lambda x: tf.linalg.pinv(tf.concat([x, x], -1)), f32(2, 5, 2)),
+    ],
+)
+def singular_vectors(
+    op: OpBuilder, input: ir.Value, *, compute_uv: bool = True, full_matrices: bool = False
+) -> tuple[ir.Value, ...]:
+    """S, U and V in signs of our own: where the outputs do not depend on them."""
+    u, s, v = eigen.reduced_singular(op, input)
+    return tuple(op.cast_like(item, input) for item in (s, u, v))
+
+
+@tensorflow.lower(
+    "onnxport::eigenvectors",
+    cases=[case(_whitened, f32(6, 4), min_opset=14), case(_whitened, f64(2, 6, 3), min_opset=14)],
+    min_opset=14,
+)
+def eigenvectors(op: OpBuilder, input: ir.Value, *, compute_v: bool = True) -> tuple[ir.Value, ...]:
+    """Eigenvalues and vectors in signs of our own: where the outputs do not depend on them."""
+    return tuple(op.cast_like(item, input) for item in eigen.symmetric_of(op, input))
 
 
 def three_diagonals(op: OpBuilder, above: ir.Value, main: ir.Value, below: ir.Value) -> ir.Value:
