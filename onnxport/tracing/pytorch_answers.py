@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,7 @@ def recorded_with_result(call: Call) -> tuple[Answers, Any]:
     return mode.answers, result
 
 
-def run_under(mode: TorchFunctionMode, call: Call) -> Any:
+def run_under(mode: AbstractContextManager[object], call: Call) -> Any:
     """What the model gives on copies of its inputs, while the mode is active.
 
     Raises:

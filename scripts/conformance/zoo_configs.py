@@ -51,6 +51,17 @@ _PLACES = re.compile(
 _PICTURE = re.compile(r"(image|img|input|crop)_size$")
 
 
+# What classes leave to the user beside numbers of tokens and widths.
+_LEFT_OPEN: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "default_language": lambda held: next(iter(held.get("languages") or ()), None),
+    "num_key_value_heads": lambda held: 2,
+    "attn_layer_indices": lambda held: [1],
+    "vocabulary_map": lambda held: {"<image>": 4},
+    "sliding_window": lambda held: 8,
+    "layer_types": lambda held: ["full_attention"] * 2,
+}
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What heads, their sizes and widths are divided by, and whether layers are left out and pictures are smaller."""
@@ -101,7 +112,7 @@ class Shrinker:
                 values[item.name] = self._dictionary(value)
             elif declared is None and isinstance(value, str):  # set by the configuration around this one
                 values[item.name] = value
-            elif declared is None and not (item.name.startswith("_out") and value):
+            elif declared is None and item.name != "attention_types" and not (item.name.startswith("_out") and value):
                 values |= {item.name: few} if value is None and (few := self._missing(item.name, held)) else {}
             elif item.name.startswith("_out"):
                 places = self._backbone(item.name, value, default)
@@ -113,12 +124,12 @@ class Shrinker:
                     values[item.name] = small
         return kind(**values)
 
-    def _missing(self, name: str, held: dict[str, Any]) -> int | None:
-        """A number for a setting that a class leaves to the user."""
+    def _missing(self, name: str, held: dict[str, Any]) -> Any:
+        """A value for a setting that a class leaves to the user."""
         if name == "head_dim" and isinstance(held.get("hidden_size"), int):
             heads = max(int(held.get("num_attention_heads", 1)) // self.recipe.heads, 1)
             return held["hidden_size"] // self.recipe.widths // heads
-        if re.search(r"^(num_experts_per_tok|top_k)$", name):
+        if re.search(r"^(num_experts_per_tok|top_k|top_k_experts)$", name):
             return 2
         if name == "n_shared_experts":
             return 1
@@ -128,6 +139,8 @@ class Shrinker:
             return 1 if name == "pad_token_id" else 2
         if self.recipe.filled and name == "moe_intermediate_size":
             return 32
+        if self.recipe.filled and name in _LEFT_OPEN:
+            return _LEFT_OPEN[name](held)
         return {"vocab_size": VOCABULARY, "prediction_length": 4}.get(name)
 
     def _layers(self, default: Any) -> tuple[int | None, int]:
@@ -141,6 +154,13 @@ class Shrinker:
         for value in held.values():
             if isinstance(value, (list, tuple)) and len(value) == count and all(isinstance(x, str) for x in value):
                 kept = max(kept, max(list(value).index(kind) for kind in set(value)) + 1)
+        for name, value in held.items():  # kinds of layers that repeat
+            if (
+                re.search(r"(block|layer)\w*(types|pattern)$", name)
+                and isinstance(value, (list, tuple))
+                and len(value) < count
+            ):
+                kept = max(kept, len(value))
         places = held.get("_out_indices")
         kept = max(kept, len(places) if places else 0)
         return count, min(kept, count, 8)

@@ -16,7 +16,11 @@ def findings(model: Any, inputs: dict[str, Any]) -> Iterator[Finding]:
     """The step of a decoder without an encoder: converted, proved and run as a loop; nothing for other models."""
     from scripts.conformance.zoo import check
 
-    if set(inputs) - {"input_ids", "attention_mask"} or not hasattr(model, "can_generate") or not model.can_generate():
+    if (
+        set(inputs) - {"input_ids", "attention_mask", "token_type_ids"}
+        or not hasattr(model, "can_generate")
+        or not model.can_generate()
+    ):
         return
     name = _cache_of(model)
     if name is None:

@@ -11,6 +11,10 @@ from typing import Any
 
 ROWS, LENGTH, TARGET = 2, 7, 3
 SAMPLES, FRAMES, VIDEO = 4000, 64, 4
+_MEDIA = ("pixel_values", "input_features", "input_values", "audio_values", "flattened_patches")
+
+
+_FEATURES = ("num_mel_bins", "feature_size", "input_dim", "n_mels", "mel_bins")
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,17 @@ def candidates(model: Any) -> Iterator[Inputs]:
         required, main = list(dict.fromkeys([*required, *main])), main[0]
     decoder = ["decoder_input_ids"] if getattr(model.config, "is_encoder_decoder", False) else []
     plain = [name for name in (main, "input_ids") if name in parameters]
-    media = [name for name in ("pixel_values", "input_features", "input_values", "audio_values") if name in parameters]
+    media = [name for name in _MEDIA if name in parameters]
     boxes = ["bbox"] if "bbox" in parameters else []
+    # A model of pictures and texts tells by token types which tokens see those behind them.
+    types = [name for name in ("token_type_ids",) if name in parameters and "pixel_values" in parameters]
     seen: list[tuple[str, ...]] = []
     noise = [name for name in parameters if name.startswith("noise") and not name.endswith("scale")]
     for names in (
         *([[*required, main, *noise]] if noise else []),
-        [*required, main, *(("attention_mask",) if main == "input_ids" else ()), *boxes, *decoder],
+        [*required, main, *(("attention_mask", *types) if main == "input_ids" else ()), *boxes, *decoder],
         [*required, *plain, *media[:1], *decoder],
+        [*required, *plain, *media[:1], "image_attention_mask", "visual_feats", "visual_pos"],
         [*required, main, *decoder],
         [*required, *media[:1]],
         ["input_ids", "attention_mask"],
@@ -91,7 +98,7 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
 
     vocabulary = int(setting(config, "vocab_size", otherwise=60))
     high, low = max(min(vocabulary, 60), 2), 3 if vocabulary > 6 else 0
-    mels = int(setting(config, "num_mel_bins", "feature_size", "input_dim", "n_mels", "mel_bins", otherwise=80))
+    mels = int(setting(config, *_FEATURES, otherwise=80))
     channels = int(setting(config, "num_channels", "in_channels", "in_chans", otherwise=3))
     frames = 2 * int(setting(config, "max_source_positions", otherwise=FRAMES // 2))
     if re.fullmatch(r"(\w+_)?input_ids|input_sequences?|token_ids|\w*prompt_ids", name):
@@ -102,11 +109,25 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
             yield whole(low, high, ROWS, length, int(books))
             yield whole(low, high, ROWS, int(books), length)
             yield whole(low, high, ROWS * int(books), length)
+            yield whole(low, high, ROWS, length, int(books) + 1)  # of a text beside the sounds
     elif name.endswith("attention_mask") and "pixel" not in name:
         yield torch.ones(ROWS, LENGTH, dtype=torch.int64)
     elif name in ("bbox", "boxes"):
         yield whole(0, 30, ROWS, LENGTH, 4).sort(-1).values
-    elif name.startswith("pixel_values") or name == "images":
+        yield torch.rand(ROWS, LENGTH, 4, generator=draw).sort(-1).values
+    elif name == "token_type_ids":
+        yield torch.zeros(ROWS, LENGTH, dtype=torch.int64)
+    elif name == "image_attention_mask":
+        yield torch.ones(ROWS, LENGTH, VIDEO, dtype=torch.int64)
+    elif name in ("visual_feats", "visual_pos", "state"):
+        sizes = {"visual_feats": "visual_feat_dim", "visual_pos": "visual_pos_dim", "state": "max_state_dim"}
+        width = int(setting(config, sizes[name], otherwise=4))
+        yield numbers(ROWS, width) if name == "state" else numbers(ROWS, LENGTH, width)
+    elif name == "flattened_patches":  # each behind its row and column
+        sides = _side(setting(config, "patch_size", otherwise=16))
+        places = torch.stack([torch.arange(LENGTH), torch.arange(LENGTH)], -1).repeat(ROWS, 1, 1)
+        yield torch.cat([places, numbers(ROWS, LENGTH, sides[0] * sides[1] * channels)], -1)
+    elif re.match(r"(prompt_)?pixel_values|images$|prompt_masks$", name):
         height, width = _side(setting(config, "image_size", "img_size", "input_size", otherwise=64))
         frame = int(setting(config, "num_frames", otherwise=VIDEO))
         for high_, wide in dict.fromkeys([(height, width), (64, 64), (224, 224)]):
@@ -118,6 +139,10 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         yield numbers(ROWS, frames, mels)
         yield numbers(ROWS, mels, 2 * FRAMES + 72)
         yield numbers(ROWS, 1, 4 * FRAMES, mels)
+        for other in ("input_dim", "feature_projection_input_dim"):
+            if setting(config, other):
+                yield numbers(ROWS, frames, int(setting(config, other)))
+                yield numbers(ROWS, frames, 2 * int(setting(config, other)))  # two frames in one
     elif name in ("input_values", "audio_values", "waveform", "padded_audio"):
         if mels != 80:
             yield numbers(ROWS, int(setting(config, "max_length", otherwise=FRAMES)), mels)
@@ -128,6 +153,7 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         yield whole(0, 30, ROWS, int(setting(config, "num_codebooks", "n_codebooks", otherwise=8)), LENGTH)
     elif name in ("spectrogram", "inputs", "hidden_states"):
         yield numbers(ROWS, LENGTH, int(setting(config, "hidden_size", "d_model", "model_in_dim", otherwise=64)))
+        yield numbers(ROWS, SAMPLES)
     elif name == "noise":  # a number for each patch
         side = _side(setting(config, "image_size", otherwise=64))
         patch = _side(setting(config, "patch_size", otherwise=16))

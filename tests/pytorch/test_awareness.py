@@ -1,0 +1,62 @@
+"""Models that ask whether they are being traced: converted where the numbers stay the same, else refused without a proof too."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+import onnxport  # noqa: E402
+from onnxport.errors import TracingError  # noqa: E402
+
+
+def _told() -> bool:
+    return torch.compiler.is_exporting() or torch.compiler.is_compiling()
+
+
+def is_told() -> bool:
+    return _told()
+
+
+class Attention(torch.nn.Module):
+    """Sees all tokens when it is called and only those before where it is exported, or the same by another kernel."""
+
+    def __init__(self, causal_in_trace: bool) -> None:
+        super().__init__()
+        self.causal_in_trace = causal_in_trace
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not is_told():
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool)
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, mask.tril() if self.causal_in_trace else mask)
+
+
+class Random(torch.nn.Module):
+    """Gives other numbers each time, whatever it is told."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rand(2 if is_told() else 3)[-1]
+
+
+X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_other_numbers_in_the_trace_are_refused(validate: bool) -> None:
+    before = torch.compiler.is_exporting, torch.compiler.is_compiling
+    with pytest.raises(TracingError, match=r"test_awareness\.py:\d+: Attention asks whether it is being traced"):
+        onnxport.convert(Attention(True).eval(), inputs=(X,), validate=validate)
+    assert before == (torch.compiler.is_exporting, torch.compiler.is_compiling)
+
+
+def test_the_same_numbers_by_another_way_convert() -> None:
+    made = onnxport.convert(Attention(False).eval(), inputs=(X,))
+    assert made.report.passed
+    wanted = Attention(False)(X).numpy()
+    assert abs(made(X.numpy()) - wanted).max() < 1e-5
+
+
+def test_a_random_model_is_not_taken_for_one_that_differs() -> None:
+    assert onnxport.convert(Random().eval(), inputs=(X,), validate=False).report is None
