@@ -205,6 +205,7 @@ def convert(
         with _old_objects_left_alone():
             stage(f"loading {file_name(model)}" if file_name(model) else "preparing")
             live = load(model, source.name, allow_pickle=allow_pickle, allow_code=allow_code)
+            about = source.notes_of(live)
             source_model = live if isinstance(live, OnnxModel) else None
             if source_model is not None and isinstance(model, (str, os.PathLike)):
                 check_length(source_model, target)
@@ -220,7 +221,7 @@ def convert(
                     if real and source.in_real_numbers is not None:
                         live, request = source.in_real_numbers(live), replace(request, dtype=None, keep_io_types=None)
                     hub = _exported(live, source, request)
-                    hub.notes = (*hub.notes, _IN_REAL_NUMBERS) if real else hub.notes
+                    hub.notes = (*hub.notes, *about, *((_IN_REAL_NUMBERS,) if real else ()))
                 if optimize == "inference":
                     bake(hub.model)
                 lower = None

@@ -63,6 +63,8 @@ FRAMEWORK = Framework(
     register_inputs=Lazy("onnxport.tracing.pytorch_classes:register"),
     unchanged=Lazy("onnxport.tracing.pytorch_state:unchanged"),
     with_states=Lazy("onnxport.tracing.pytorch_io_states:with_states"),
+    adopt=Lazy("onnxport.frameworks.pytorch_devices:on_processor"),
+    notes_of=Lazy("onnxport.frameworks.pytorch_devices:notes_of"),
     **rooms("pytorch"),
     to_numpy=Lazy("onnxport.validation.runners.pytorch:to_numpy"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:aten").get,

@@ -21,11 +21,12 @@ def reference_evaluator(model: onnx.ModelProto) -> Any:
 def _evaluator() -> type[Any]:
     from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
     from onnx.reference.op_run import OpRun
-    from onnx.reference.ops.op_attention import Attention_23  # of all versions: that of 25 refuses more
+    from onnx.reference.ops import op_attention
     from onnx.reference.ops.op_resize import Resize
 
     own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
-    own += [_with("Attention", Attention_23, _mask_of_rows), _with("Resize", Resize, _wide_weights), _conv_transpose()]
+    attention = getattr(op_attention, "Attention_23", op_attention.Attention)  # that of version 25 refuses more
+    own += [_with("Attention", attention, _mask_of_rows), _with("Resize", Resize, _wide_weights), _conv_transpose()]
     own.append(_string_normalizer())
 
     class Evaluator(ReferenceEvaluator):

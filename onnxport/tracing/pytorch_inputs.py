@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.pytorch_devices import beside
 from onnxport.frameworks.pytorch_paths import child_keys
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.graph.names import positional
@@ -70,7 +71,7 @@ def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | No
             f"the inputs do not fit forward{signature}: {error}; given: {given or 'none'}"
         ) from error
     args, keywords = _split(signature, bound)
-    args, keywords = pytree.tree_map(_tensor, (args, keywords))
+    args, keywords = beside(module, pytree.tree_map(_tensor, (args, keywords)))
     return Call(module, tuple(args), dict(keywords))
 
 

@@ -47,8 +47,17 @@ def with_forward(
     inner = _as_forward(forward)
     method = inner.__func__ if isinstance(inner, types.MethodType) and inner.__self__ is module else None
 
+    other = getattr(forward, "__func__", None) is not type(module).forward
+
     def call(self: torch.nn.Module, *args: object, **kwargs: object) -> Any:
-        return inner(*args, **kwargs) if method is None else method(self, *args, **kwargs)
+        if method is None:
+            return inner(*args, **kwargs)
+        if not other:
+            return method(self, *args, **kwargs)
+        # A method of another name may call the module itself, whose forward is then its own.
+        owner: torch.nn.Module = object.__new__(type(module))
+        owner.__dict__ = self.__dict__
+        return method(owner, *args, **kwargs)
 
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]

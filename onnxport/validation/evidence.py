@@ -29,7 +29,8 @@ _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS, _FEW_TWINS = 60, 32
 # Which of equal elements these give differs from one framework to another.
 _CHOOSING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
-_PARTS_OF_ONE = frozenset(("Sigmoid", "Elu", "Selu", "Celu", "RNN"))
+_PARTS_OF_ONE = frozenset(("Sigmoid", "Elu", "Selu", "Celu"))
+_RECURRENT = frozenset(("RNN", "GRU", "LSTM"))  # which add up such parts, step by step
 _SMALL_MOVE = 1e-3
 _SINGLE = 2.0**-23  # what a source that computes in float64 may lose to the type that the graph declares
 
@@ -143,29 +144,32 @@ def budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence |
     """How far the elements of a floating-point output may lie apart, from the source's further runs.
 
     Without these a few units in the last place of each element's scale. What a sigmoid or exp(x) - 1 gives has at least a unit
-    of 1: onnxruntime computes it as a part of 1, so that a small result has fewer right digits; the tanh of its RNN too.
+    of 1: onnxruntime computes it as a part of 1, so that a small result has fewer right digits. What a recurrent layer gives
+    has a few: its gates are such parts, of the largest state that there is.
     """
     if pair.expected.shape != pair.result.shape:
         return tolerance.EXACT
     allowed = _budget(parties, item, pair, evidence)
-    if parties.tolerance.given or not _is_part_of_one(parties, pair):
-        return allowed
-    return allowed.at_least(_epsilon(parties, item, pair))
+    units = 0.0 if parties.tolerance.given else _units_of_one(parties, pair)
+    return allowed.at_least(units * _epsilon(parties, item, pair)) if units else allowed
 
 
-def _is_part_of_one(parties: Comparison, pair: Pair) -> bool:
-    """Whether a graph's output is what one of these operators, or a post-transform that is a sigmoid, gives, moved at most."""
+def _units_of_one(parties: Comparison, pair: Pair) -> float:
+    """Of a graph's output that one of these operators, or a post-transform that is a sigmoid, gives, moved at most; else 0."""
     outputs = parties.graph.graph.outputs if parties.graph is not None else ()
     value = outputs[pair.converted_index] if pair.converted_index < len(outputs) and not pair.path else None
     node = value.producer() if value is not None else None
     while node is not None and node.op_type in CARRIERS and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     if node is None:
-        return False
+        return 0.0
     if node.domain:  # a name, or its number in TreeEnsemble
         transform = node.attributes.get("post_transform")
-        return transform is not None and transform.value in ("LOGISTIC", 2)
-    return node.op_type in _PARTS_OF_ONE
+        return float(transform is not None and transform.value in ("LOGISTIC", 2))
+    if node.op_type in _RECURRENT:
+        states = np.abs(pair.expected, dtype=np.float64)
+        return tolerance.ULPS * float(np.max(states, where=np.isfinite(states), initial=1.0))
+    return float(node.op_type in _PARTS_OF_ONE)
 
 
 def _budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence | None) -> Budget:

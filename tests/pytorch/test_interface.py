@@ -275,6 +275,17 @@ def test_a_method_of_a_module_keeps_the_parameters_names() -> None:
     require_equal(lambda x: model.fc(x) * 2, exported(lambda x: model.fc(x) * 2, X), (X,))
 
 
+def test_a_method_may_call_the_module_itself() -> None:
+    class Model(nn.Linear):
+        def predict(self, x: Tensor) -> Tensor:
+            return self(x).softmax(-1) + self.forward(x)
+
+    model = Model(3, 2).eval()
+    made = exported(model.predict, X)
+    assert list(made.model.graph.initializers) == ["weight", "bias"]
+    require_equal(model.predict, made, (X,))
+
+
 def test_exported_program_and_file(tmp_path: Any) -> None:
     model = nn.Linear(3, 2).eval()
     program = torch.export.export(model, (X,), dynamic_shapes=({0: Dim("n")},))

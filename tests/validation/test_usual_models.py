@@ -69,3 +69,13 @@ def test_other_places_than_those_of_ties_are_wrong():
     assert onnxport.validate(model, right, inputs=(tied,)).verdict == "passed"
     assert onnxport.validate(model, wrong, inputs=(tied,)).verdict == "failed"
     assert np.asarray(right(tied.numpy())).shape == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_states_behind_closed_gates_have_the_digits_of_a_part_of_1(kind):
+    torch.manual_seed(1)
+    net = getattr(nn, kind)(8, 12, batch_first=True).eval()
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight *= 3
+    assert onnxport.convert(net, inputs=(8 * torch.randn(3, 6, 8),)).report.verdict == "passed"

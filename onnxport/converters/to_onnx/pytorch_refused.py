@@ -8,6 +8,7 @@ import itertools
 import torch
 
 from onnxport.errors import InvalidInputError, first_line
+from onnxport.frameworks.pytorch_devices import original_place
 from onnxport.request import Request
 from onnxport.tracing.pytorch_inputs import Call, bind
 from onnxport.tracing.pytorch_modules import as_module
@@ -57,6 +58,11 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
     runs = "see that model(*inputs) runs on the CPU first" if elsewhere else "pass inputs that the model runs on"
     if len(types) == 1 and taken and taken.isdisjoint(types):
         runs = f"pass {types[0]} inputs, x.to(torch.{types[0]}), or convert model.{_METHODS.get(min(taken), 'float')}()"
+    moved = original_place(model)
+    if moved and any(word in str(error).lower() for word in ("device", moved.split(":")[0])):
+        runs = (
+            f"a copy on the processor is run, not the model on {moved}: create tensors in forward with device=x.device"
+        )
     way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"
     why = f"KeyError: {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
     reason = f"{_called(model)} itself does not run on the inputs: {why}"

@@ -17,12 +17,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.element_types import element_types
 from onnxport.graph.runtimes.casts import again
 from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional
 
 _T = ir.DataType
-_FEW_BITS = frozenset({_T.INT8, _T.UINT8, _T.INT4, _T.UINT4, _T.INT2, _T.UINT2})
-_BELOW_BYTES = frozenset({_T.INT4, _T.UINT4, _T.INT2, _T.UINT2})
+_TWO_BITS = element_types("INT2 UINT2")
+_BELOW_BYTES = _TWO_BITS | element_types("INT4 UINT4")
+_FEW_BITS = _BELOW_BYTES | {_T.INT8, _T.UINT8}
 # Operators that onnxruntime moves a pair of QuantizeLinear and DequantizeLinear through.
 _MOVERS = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "MaxPool")
 _DEPTH = 16  # operators that are looked at above or below a value
@@ -131,7 +133,7 @@ def _is_quantised_anew(node: ir.Node) -> bool:
 
 def _has_no_transpose(node: ir.Node) -> bool:
     source = _source(node)
-    return source is not None and operand(source, 0).dtype in (_T.INT2, _T.UINT2)
+    return source is not None and operand(source, 0).dtype in _TWO_BITS
 
 
 _moved = partial(Defect, _MOVERS, moved_before, "the movement before DequantizeLinear, or behind a Sum of one")

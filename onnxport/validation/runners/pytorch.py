@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnxport.frameworks.pytorch_devices import beside
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.frameworks.pytorch_paths import leaf_keys
 from onnxport.graph.cache_names import is_cache, tensor_path
@@ -305,7 +306,8 @@ def bind(model: Any, binding: Binding) -> PytorchRunner:
     if not binding.given:
         return PytorchRunner(call, title, None, binding.structured)
     inputs = tuple(binding.inputs) if isinstance(binding.inputs, list) else binding.inputs
-    arguments = Arguments(call, *replace(binding, inputs=inputs).arguments())
+    args, kwargs = replace(binding, inputs=inputs).arguments()
+    arguments = Arguments(call, *beside(call, (args, dict(kwargs))))
     return PytorchRunner(call, title, arguments, binding.structured)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.graph.element_types import element_types
 from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, carrier
 
 # What a type is held in; the first that names a torch type is the one that this torch type is read back as.
@@ -15,15 +16,15 @@ TORCH: dict[ir.DataType, torch.dtype] = {
     **{dtype: getattr(torch, name) for dtype, name in TYPE_NAMES.items() if dtype != ir.DataType.STRING},
     ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
-    ir.DataType.FLOAT8E8M0: torch.float8_e8m0fnu,
+    **dict.fromkeys(element_types("FLOAT8E8M0"), torch.float8_e8m0fnu),
     # torch has these types but hardly any arithmetic on them.
     ir.DataType.UINT16: torch.int32,
     ir.DataType.UINT32: torch.int64,
     ir.DataType.UINT64: torch.int64,
 }
 # torch has none of these.
-_ABSENT = "INT4 INT2 UINT4 UINT2 FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2".split()
-TORCH.update((ir.DataType[name], getattr(torch, carrier(ir.DataType[name]))) for name in _ABSENT)
+_ABSENT = element_types("INT4 INT2 UINT4 UINT2 FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2")
+TORCH.update((dtype, getattr(torch, carrier(dtype))) for dtype in _ABSENT)
 
 ONNX: dict[torch.dtype, ir.DataType] = {}
 for _dtype, _held in TORCH.items():

@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph import limits
+from onnxport.graph.element_types import element_types
 from onnxport.opset_maps.from_onnx.axes import INT_OPS
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.operands import tensor_value
@@ -24,10 +25,10 @@ from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, U
 
 _INT_OPS: dict[str, Callable[..., Any]] = {**INT_OPS, "min": torch.sym_min, "max": torch.sym_max}
 # Integers that are held in a wider type.
-_NARROW = frozenset(ir.DataType[name] for name in "INT4 INT2 UINT4 UINT2 UINT16 UINT32".split())
+_NARROW = element_types("INT4 INT2 UINT4 UINT2 UINT16 UINT32")
 # Signed types with the bits of those that are held in a wider one.
 _SAME_BITS = {ir.DataType.UINT16: torch.int16, ir.DataType.UINT32: torch.int32}
-_MINIFLOAT = frozenset((ir.DataType.FLOAT4E2M1, ir.DataType.FLOAT6E2M3, ir.DataType.FLOAT6E3M2))
+_MINIFLOAT = element_types("FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2")
 
 
 def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -202,7 +203,7 @@ class TorchTensorFamily(Namespace):
         if ir.DataType.STRING in (source, dtype):
             return self._text(text.cast, x, source, dtype)
         held, wanted = TORCH[source], TORCH[dtype]
-        if wanted in FLOAT8 and dtype != ir.DataType.FLOAT8E8M0:
+        if wanted in FLOAT8 and dtype.name != "FLOAT8E8M0":
             return x if held == wanted else self.call(functions.to_float8, x, wanted, saturate)
         if dtype in _MINIFLOAT:
             form = ml_dtypes.finfo(dtype.numpy())

@@ -75,7 +75,7 @@ def convert(xp: Namespace, x: Tensor, dtype: ir.DataType, saturate: bool = True,
     source = xp.input_dtype(0) or xp.dtype(x)
     if dtype == source:
         return x
-    if dtype == ir.DataType.FLOAT8E8M0:
+    if dtype.name == "FLOAT8E8M0":
         return _power_of_two(xp, x, round_mode)
     return xp.astype(x, dtype, saturate)
 

@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.element_types import element_types
 from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer
@@ -14,7 +15,7 @@ from onnxport.opset_maps.from_onnx.semantics.windows import ConvAttributes, conv
 from onnxport.opset_maps.from_onnx.values import Tensor, optional
 from onnxport.opset_maps.maps import onnx
 
-_INTEGERS = frozenset(ir.DataType[name] for name in "UINT8 INT8 UINT16 INT16 UINT4 INT4 UINT2 INT2".split())
+_INTEGERS = element_types("UINT8 INT8 UINT16 INT16 UINT4 INT4 UINT2 INT2")
 
 
 class BlockAttributes(TypedDict, total=False):

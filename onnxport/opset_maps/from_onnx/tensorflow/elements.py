@@ -12,6 +12,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.element_types import element_types
 from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, Ints, carrier
 
 _EXPERIMENTAL = tf.dtypes.experimental
@@ -54,11 +55,9 @@ def held_array(array: Array, dtype: ir.DataType | None = None) -> Array:
 
 
 # Formats that TensorFlow has no kernels for.
-_MINIFLOAT = frozenset(
-    ir.DataType[name] for name in "FLOAT8E4M3FNUZ FLOAT8E5M2FNUZ FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2".split()
-)
+_MINIFLOAT = element_types("FLOAT8E4M3FNUZ FLOAT8E5M2FNUZ FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2")
 _FLOAT8 = {_EXPERIMENTAL.float8_e4m3fn: 448.0, _EXPERIMENTAL.float8_e5m2: 57344.0}
-_NARROW = frozenset((ir.DataType.INT4, ir.DataType.INT2, ir.DataType.UINT4, ir.DataType.UINT2))
+_NARROW = element_types("INT4 INT2 UINT4 UINT2")
 
 
 def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool = True) -> tf.Tensor:

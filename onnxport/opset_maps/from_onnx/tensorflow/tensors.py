@@ -158,7 +158,7 @@ class TensorFlowTensorFamily(Namespace):
     astype = staticmethod(converted)
 
     def bitcast(self, x: tf.Tensor, dtype: ir.DataType) -> tf.Tensor:
-        if dtype == ir.DataType.FLOAT8E8M0:
+        if dtype.name == "FLOAT8E8M0":
             return power_of_two(x)
         bits = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
         return tf.cast(bits, tf.bool) if dtype == ir.DataType.BOOL else tf.bitcast(bits, held_in(dtype))
