@@ -98,7 +98,8 @@ def validate(
         graphs = [party.model for party in (left, right) if isinstance(party.model, OnnxModel)]
         hub = graphs[-1] if graphs else None  # the converted one where both are
         graph, notes = (hub.plain, hub.notes) if hub is not None else (None, ())
-        moved = [note for party, side in zip((left, right), sides, strict=True) for note in side.notes_of(party.model)]
+        for party, side in zip((left, right), sides, strict=True):
+            notes = (*notes, *(note for note in side.notes_of(party.model) if note not in notes))
         binding = Binding(inputs, kwargs, signature=signature, methods=methods)
         gathering = with_details() if details else nullcontext()
         with watched(graphs if named else [], drawn=inputs is None and not kwargs), gathering:
@@ -110,7 +111,7 @@ def validate(
                 graph=graph,
                 tolerance=tolerance,
                 seed=seed,
-                notes=(*dict.fromkeys((*notes, *moved)),),
+                notes=notes,
                 witnesses=engines,
             )
 

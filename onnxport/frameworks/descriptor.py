@@ -204,7 +204,7 @@ class Framework:
         takes_table: a model takes one table of samples instead of a tuple of inputs.
         node_bytes: memory that one node without weights takes in a rebuilt model; None where that needs no bound.
         adopt: the model that driver and runner take, from what was loaded or given.
-        notes_of: what a report says of a model that was adopted.
+        notes_of: a report's notes of a model that was adopted.
         to_inference: puts a model that a factory of the user's returned into inference mode.
         register_inputs: makes classes among the inputs and keyword inputs known to it.
         start: what its package does at its first use, once imported, and may write about; None where that is nothing.

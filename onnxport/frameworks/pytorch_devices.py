@@ -49,7 +49,7 @@ def original_place(model: object) -> str:
 
 
 def notes_of(model: object) -> tuple[str, ...]:
-    """What a report says of such a copy."""
+    """A report's notes of such a copy."""
     place = original_place(model)
     return (f"the model is on {place}: a copy on the processor was converted and run",) if place else ()
 
@@ -113,7 +113,7 @@ def _copied(model: object, place: str) -> object:
 
 
 class _ClonesHere(TorchFunctionMode):
-    """Inside, a copy of a tensor is made on the processor."""
+    """Inside, the copy of a tensor stands on the processor."""
 
     def __torch_function__(
         self,

@@ -67,7 +67,8 @@ def test_a_copy_on_the_processor_is_converted_and_proved(way: str) -> None:
     # Ids beyond the table were tried, which end a GPU's process.
     assert [item for item in converted.report.sets if item.name != "given"]
     everything = {*net.parameters(), *net.buffers(), net.shift}
-    assert {tensor.device.type for tensor in everything} == {PLACE} and net.place.type == PLACE
+    assert {tensor.device.type for tensor in everything} == {PLACE}
+    assert net.place.type == PLACE
     np.testing.assert_allclose(converted(IDS.numpy()), expected.numpy(), rtol=1e-4, atol=1e-6)
 
 
@@ -75,7 +76,8 @@ def test_a_report_says_where_the_source_ran() -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.Tanh()).eval().to(PLACE)
     x = torch.rand(2, 4).to(PLACE)
     report = onnxport.validate(net, onnxport.convert(net, inputs=(x,)), inputs=(x,))
-    assert report.passed and sum("a copy on the processor" in note for note in report.notes) == 1
+    assert report.passed
+    assert sum("a copy on the processor" in note for note in report.notes) == 1
 
 
 def test_a_device_that_the_code_names_is_told() -> None:
