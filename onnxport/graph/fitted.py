@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,25 +36,49 @@ def constants_of(model: ir.Model) -> dict[str, np.ndarray]:
 
     Strings are objects.
     """
-    return dict(_constants(model.graph))
+    return {source.name: source.load() for source in _sources(model.graph)}
 
 
-def _constants(graph: ir.Graph) -> Iterator[tuple[str, np.ndarray]]:
+@dataclass(frozen=True)
+class _Source:
+    """A constant that may not be an array yet.
+
+    Attributes:
+        name: its own, or ``output@attribute``.
+        size: number of elements.
+        is_real: it holds real numbers.
+        load: makes the array.
+    """
+
+    name: str
+    size: int
+    is_real: bool
+    load: Callable[[], np.ndarray]
+
+
+def _sources(graph: ir.Graph) -> Iterator[_Source]:
     for name, value in graph.initializers.items():
         if value.const_value is not None and value.const_value.dtype != ir.DataType.UNDEFINED:
-            yield name, _plain(value.const_value.numpy())
+            yield _of_tensor(name, value.const_value)
     for node in graph:
         for name, attribute in node.attributes.items():
             if not isinstance(attribute, ir.Attr):
                 continue
-            place = f"{node.outputs[0].name}@{name}"
+            place, held = f"{node.outputs[0].name}@{name}", attribute.value
             if attribute.type == ir.AttributeType.TENSOR:
-                yield place, _plain(attribute.value.numpy())
+                yield _of_tensor(place, held)
             elif attribute.type in (ir.AttributeType.FLOATS, ir.AttributeType.INTS, ir.AttributeType.STRINGS):
-                yield (
-                    place,
-                    _plain(np.array(attribute.value, object if attribute.type == ir.AttributeType.STRINGS else None)),
-                )
+                dtype = object if attribute.type == ir.AttributeType.STRINGS else None
+                load = partial(_listed, held, dtype)
+                yield _Source(place, len(held), attribute.type == ir.AttributeType.FLOATS, load)
+
+
+def _of_tensor(name: str, tensor: ir.TensorProtocol) -> _Source:
+    return _Source(name, int(tensor.size), tensor.dtype.is_floating_point(), lambda: _plain(tensor.numpy()))
+
+
+def _listed(items: Sequence[Any], dtype: type | None) -> np.ndarray:
+    return _plain(np.array(items, dtype))
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -62,19 +88,92 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return array
 
 
+class _Held:
+    """One constant, with what the views of it are."""
+
+    def __init__(self, name: str, load: Callable[[], np.ndarray]) -> None:
+        self.name, self._load = name, load
+        self._seen: dict[str, tuple[np.ndarray, float]] = {}
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """Its elements."""
+        return self._load()
+
+    @cached_property
+    def flat(self) -> np.ndarray:
+        """Its elements in one row."""
+        return self.array.ravel()
+
+    @cached_property
+    def _first(self) -> float | None:
+        """The first element of float64, which tells most constants apart quickly."""
+        exact = self.flat.dtype == np.float64 and self.flat.size and self.flat[0] == self.flat[0]
+        return float(self.flat[0]) if exact else None
+
+    def seen(self, view: str) -> tuple[np.ndarray, float]:
+        """The constant by a view, float64, and its first element."""
+        if view not in self._seen:
+            with np.errstate(all="ignore"):
+                array = VIEWS[view](self.flat.astype(np.float64))
+            self._seen[view] = array, float(array[0])
+        return self._seen[view]
+
+    @cached_property
+    def _rounding(self) -> float:
+        return _ROUNDING.get(self.flat.dtype.name, 0.0)
+
+    def may_be(self, given: np.ndarray) -> bool:
+        """Whether the types of an array's elements and of the constant's go together."""
+        text, held = given.dtype.kind in "OUS", self.flat.dtype.kind
+        return text == (held == "O") and (given.dtype.kind != "f" or held == "f")
+
+    def is_same(self, given: np.ndarray, view: str) -> bool:
+        """Whether an array of as many elements, flat, is the constant by a view; their types go together."""
+        if view:
+            seen, first = self.seen(view)
+            number = float(given[0])
+            if not abs(first - number) <= self._rounding * abs(number):  # quicker than all of them
+                return False
+            with np.errstate(all="ignore"):
+                return bool(np.all((np.abs(seen - given) <= self._rounding * np.abs(given)) & np.isfinite(seen)))
+        if self.flat.dtype.kind == "O":
+            return [str(item) for item in given] == self.flat.tolist()
+        if self._first is not None and self._first != float(given[0]):
+            return False
+        with np.errstate(all="ignore"):
+            narrow = given.astype(self.flat.dtype)
+            return bool(np.array_equal(narrow, self.flat, equal_nan=given.dtype.kind == "f"))
+
+
 class Constants:
     """A graph's constants by size, to look for arrays among them."""
 
     def __init__(self, model: ir.Model) -> None:
-        self._by_size: dict[int, list[tuple[str, np.ndarray]]] = {}
+        self._sources = list(_sources(model.graph))
+        self._by_size: dict[int, list[_Held]] = {}
+        self._by_name: dict[str, _Held] = {}
+        self._halves: dict[int, list[tuple[_Held, _Held]]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], dict[str, Any] | None] = {}
-        for name, array in constants_of(model).items():
-            self._by_size.setdefault(array.size, []).append((name, array))
-        # a number that was written once for each column
-        wide = [
-            item for items in self._by_size.values() for item in items if item[1].size > 1 and item[1].dtype.kind == "f"
-        ]
-        self._repeated = [(name, array.ravel()[:1]) for name, array in wide if (array == array.flat[0]).all()]
+        for source in self._sources:
+            held = self._by_name[source.name] = _Held(source.name, source.load)
+            self._by_size.setdefault(source.size, []).append(held)
+
+    def named(self, name: str) -> np.ndarray:
+        """A constant."""
+        return self._by_name[name].array
+
+    @cached_property
+    def tables(self) -> list[tuple[str, np.ndarray]]:
+        """Constants of two dimensions, float64."""
+        arrays = ((source.name, self.named(source.name)) for source in self._sources if source.is_real)
+        return [(name, array) for name, array in arrays if array.ndim == 2 and array.dtype == np.float64]
+
+    @cached_property
+    def _repeated(self) -> list[_Held]:
+        """The first element of those that hold one number many times, as one that was written for each column."""
+        wide = [self._by_name[source.name] for source in self._sources if source.is_real and source.size > 1]
+        return [_Held(item.name, partial(_first_of, item)) for item in wide if (item.flat == item.flat[0]).all()]
 
     def find(self, array: np.ndarray) -> dict[str, Any] | None:
         """Which constant holds an array, in which order and by which view; None where none does."""
@@ -86,42 +185,44 @@ class Constants:
         return self._known[key]
 
     def _find(self, array: np.ndarray) -> dict[str, Any] | None:
-        for view in VIEWS:
-            if view and (array.dtype.kind != "f" or not array.size):
-                break
-            for name, constant in self._by_size.get(array.size, ()):
-                for order, given in (("C", array), ("F", array.T)) if array.ndim > 1 else (("C", array),):
-                    if _same(given, constant, view):
-                        place: dict[str, Any] = {"of": name}
+        orders = (("C", array.ravel()), ("F", array.T.ravel())) if array.ndim > 1 else (("C", array.ravel()),)
+        likely = [held for held in self._by_size.get(array.size, ()) if held.may_be(array)]
+        for view in VIEWS if likely and array.size and array.dtype.kind == "f" else ("",):
+            for held in likely:
+                for order, given in orders:
+                    if held.is_same(given, view):
+                        place: dict[str, Any] = {"of": held.name}
                         place |= {"order": order} if order != "C" else {}
                         return place | ({"view": view} if view else {})
         if array.dtype.kind != "f":
             return None
-        repeated = (name for name, first in self._repeated if array.size == 1 and _same(array, first, ""))
-        same = next(repeated, None)
+        repeated = self._repeated if array.size == 1 else []
+        same = next((held.name for held in repeated if held.is_same(array.ravel(), "")), None)
         return {"of": same, "first": True} if same is not None else self._half(array)
 
     def _half(self, array: np.ndarray) -> dict[str, Any] | None:
         """One of two columns of a constant, as what tells two classes apart stands beside zeros or its negative."""
-        for name, constant in self._by_size.get(2 * array.size, ()):
-            for place, view in ((0, ""), (1, ""), (0, "negative"), (1, "negative")):
-                if array.size and _same(array, constant.reshape(-1, 2)[:, place], view):
-                    return {"of": name, "half": place} | ({"view": view} if view else {})
+        if not array.size:
+            return None
+        if array.size not in self._halves:
+            wide = self._by_size.get(2 * array.size, ())
+            self._halves[array.size] = [
+                (_Held(held.name, partial(_half_of, held, 0)), _Held(held.name, partial(_half_of, held, 1)))
+                for held in wide
+            ]
+        for halves in self._halves[array.size]:
+            if not halves[0].may_be(array):
+                continue
+            for view in ("", "negative"):
+                for place, half in enumerate(halves):
+                    if half.is_same(array.ravel(), view):
+                        return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
 
 
-def _same(array: np.ndarray, constant: np.ndarray, view: str) -> bool:
-    text = array.dtype.kind in "OUS"
-    if text or constant.dtype.kind == "O":
-        both = text and constant.dtype.kind == "O"
-        return both and [str(item) for item in array.ravel()] == constant.ravel().tolist()
-    if array.dtype.kind == "f" and constant.dtype.kind != "f":
-        return False
-    with np.errstate(all="ignore"):
-        given, held = array.ravel(), constant.ravel()
-        if not view:
-            narrow = given.astype(held.dtype)
-            return bool(np.array_equal(narrow, held, equal_nan=array.dtype.kind == "f"))
-        seen = VIEWS[view](held.astype(np.float64))
-        rounding = _ROUNDING.get(str(held.dtype), 0.0)
-        return bool(np.all((np.abs(seen - given) <= rounding * np.abs(given)) & np.isfinite(seen)))
+def _first_of(held: _Held) -> np.ndarray:
+    return held.flat[:1]
+
+
+def _half_of(held: _Held, place: int) -> np.ndarray:
+    return held.flat.reshape(-1, 2)[:, place]

@@ -34,18 +34,28 @@ class GrownTree:
     target: np.ndarray
 
 
+def forests_of(model: ir.Model) -> dict[str, ir.Node]:
+    """The main graph's TreeEnsemble nodes by their outputs' names."""
+    nodes = (node for node in model.graph if node.op_type == "TreeEnsemble" and node.domain == "ai.onnx.ml")
+    return {node.outputs[0].name or "": node for node in nodes}
+
+
 def trees_of(model: ir.Model) -> dict[str, list[GrownTree]]:
     """The trees of each TreeEnsemble of the main graph by its output's name; other comparisons than <= are left out."""
-    nodes = (node for node in model.graph if node.op_type == "TreeEnsemble" and node.domain == "ai.onnx.ml")
-    grown = {node.outputs[0].name or "": _trees(node) for node in nodes}
+    grown = {name: _trees(node) for name, node in forests_of(model).items()}
     return {name: trees for name, trees in grown.items() if trees}
 
 
+def compares_alike(node: ir.Node) -> bool:
+    """Whether every node of a TreeEnsemble asks for <=."""
+    modes = node.attributes.get("nodes_modes")
+    return isinstance(modes, ir.Attr) and bool((_array(modes) == _LEQ).all())
+
+
 def _trees(node: ir.Node) -> list[GrownTree]:
-    given = {name: _array(item) for name, item in node.attributes.items() if isinstance(item, ir.Attr)}
-    modes = given.get("nodes_modes")
-    if modes is None or (modes != _LEQ).any():
+    if not compares_alike(node):
         return []
+    given = {name: _array(item) for name, item in node.attributes.items() if isinstance(item, ir.Attr)}
     try:
         return _grown(given)
     except (IndexError, KeyError):  # arrays of a damaged file

@@ -33,6 +33,6 @@ def test_a_pattern_is_shorter_than_what_it_stands_for():
 
 
 def test_more_values_than_are_allowed_are_refused_before_they_are_there():
-    given = {"pattern": {"a": [0] * 100}, "each": [[]] * 100}
+    given = {"pattern": {"a": [0] * 100}, "count": 100, "columns": []}
     with pytest.raises(ValueError, match="too many values"):
         next(unfolded(given, 9999))

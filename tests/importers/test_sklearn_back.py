@@ -196,7 +196,9 @@ HOSTILE = {
     "an unknown parameter": lambda record: record["params"].update({"hook": "x"}),
     "a constant that is not there": lambda record: record["fitted"]["coef_"]["a"].update({"of": "nothing"}),
     "another shape": lambda record: record["fitted"]["coef_"]["a"].update({"shape": [99, 4]}),
-    "an array of objects by type": lambda record: record["fitted"]["coef_"]["a"].update({"dtype": "V8"}),
+    "an array of objects by type": lambda record: record["fitted"]["coef_"]["a"].update(
+        {"shape": [3, 4], "dtype": "V8"}
+    ),
     "memory": lambda record: record["fitted"].update({"coef_": {"a": {"shape": [1 << 40], "dtype": "<f8", "fill": 0}}}),
     "an unknown form": lambda record: record["fitted"].update({"coef_": {"eval": "1"}}),
     "depth": deep,
@@ -204,10 +206,10 @@ HOSTILE = {
         {"intercept_": {"a": {"shape": [3], "dtype": "<f8", "fill": 1}}}
     ),
     "a pattern of many values": lambda record: record["fitted"].update(
-        {"coef_": {"l": {"pattern": {"l": [0] * 4096}, "each": [[]] * 4096}}}
+        {"coef_": {"l": {"pattern": {"l": [0] * 4096}, "count": 4096, "columns": []}}}
     ),
     "a pattern in which a place is missing": lambda record: record["fitted"].update(
-        {"coef_": {"l": {"pattern": {"f": {"?": 1}}, "each": [["1"]]}}}
+        {"coef_": {"l": {"pattern": {"f": {"?": 1}}, "count": 1, "columns": [["1"]]}}}
     ),
     "no object": lambda record: record.update({"fitted": 3}),
 }

@@ -19,6 +19,11 @@ Held = dict[str, Any]
 _HELD: dict[str, Callable[[Any], Held]] = {}
 
 
+def holds_terms(kind: type) -> bool:
+    """Whether estimators of a class have such terms."""
+    return kind.__name__ in _HELD
+
+
 def held_of(estimator: BaseEstimator) -> Held:
     """Terms by name, arrays; empty for classes whose fitted numbers stand in the graph themselves."""
     terms = _HELD.get(type(estimator).__name__)

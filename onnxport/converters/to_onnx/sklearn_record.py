@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ import onnx_ir as ir
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
+from sklearn.utils.metaestimators import _BaseComposition
 
-from onnxport.converters.to_onnx.sklearn_held import held_of
+from onnxport.converters.to_onnx.sklearn_held import held_of, holds_terms
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
 from onnxport.graph.fitted import NOT_IN_FILES, Constants
-from onnxport.graph.repeated import folded
+from onnxport.graph.repeated import Fold, folded, is_folded
 
 _DEEPEST = 24
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
@@ -44,10 +45,8 @@ def record_of(estimator: BaseEstimator, model: ir.Model) -> str:
 class _Writer:
     def __init__(self, model: ir.Model) -> None:
         self._constants = Constants(model)
-        self._trees = Trees(model)
+        self._trees = Trees(model, self._constants)
         self._depth = 0
-        self._usual: dict[type, dict[str, Any]] = {}  # by class its parameters' defaults
-        self._names: dict[type, list[str]] = {}
         self._leaves: dict[int, np.ndarray] = {}  # by tree what the graph's leaves hold instead of its values
 
     def estimator(self, model: Any) -> dict[str, Any]:
@@ -59,19 +58,14 @@ class _Writer:
         kind = type(model)
         if kind.__module__.partition(".")[0] != "sklearn":
             raise _NotHeldError
-        if kind not in self._usual:
-            self._usual[kind] = _defaults(kind)
-        usual = self._usual[kind]
         given = self._params(model, kind)
         self._leaves |= leaves_of(model)
-        return self._record(model, kind.__name__, given, usual)
+        return self._record(model, kind.__name__, given, _signature(kind)[1])
 
     def _params(self, model: Any, kind: type) -> dict[str, Any]:
-        if getattr(kind, "get_params", None) is not BaseEstimator.get_params:
+        if getattr(kind, "get_params", None) is not BaseEstimator.get_params and not issubclass(kind, _BaseComposition):
             return model.get_params(deep=False) if hasattr(model, "get_params") else {}
-        if kind not in self._names:
-            self._names[kind] = list(model.get_params(deep=False))  # reads a signature: a forest has many of one class
-        return {name: getattr(model, name) for name in self._names[kind]}
+        return {name: getattr(model, name) for name in _signature(kind)[0]}
 
     def _record(self, model: Any, name_of_class: str, given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
         params, fitted = {}, {}
@@ -90,7 +84,66 @@ class _Writer:
                 continue
         terms = {name: self._term(np.asarray(term)) for name, term in held_of(model).items()}
         held = {name: term for name, term in terms.items() if term is not None}
-        return {"class": name_of_class, "params": params, "fitted": fitted, **({"held": held} if held else {})}
+        parts = {"params": params, "fitted": fitted, "held": held}
+        return {"class": name_of_class, **{name: part for name, part in parts.items() if part}}
+
+    def _items(self, values: Sequence[Any], *, param: bool = False) -> Any:
+        together = self._together(values)
+        return together or folded([self.value(item, param=param) for item in values])
+
+    def _together(self, models: Sequence[Any]) -> dict[str, Any] | None:
+        """Estimators of one class as a pattern, attribute by attribute: what most share is compared, and written once.
+
+        None where they have no such form, or attributes of which the graph does not hold every one.
+        """
+        if len(models) < 2 or not isinstance(models[0], BaseEstimator):
+            return None
+        kind = type(models[0])
+        if kind.get_params is not BaseEstimator.get_params or holds_terms(kind):
+            return None
+        fitted = [vars(item) for item in models if type(item) is kind]
+        names = list(fitted[0])
+        if (
+            len(fitted) < len(models)
+            or not kind.__module__.startswith("sklearn.")
+            or any(list(item) != names for item in fitted)
+        ):
+            return None
+        for item in models:
+            self._leaves |= leaves_of(item)
+        fold, (given, usual) = Fold(len(models)), _signature(kind)
+        parts: dict[str, dict[str, Any]] = {"params": {}, "fitted": {}}
+        for name in dict.fromkeys((*given, *names)):
+            column = [getattr(item, name) for item in models]
+            param = name in given
+            if param and (
+                name in NOT_IN_FILES
+                or (name == "random_state" and not any(isinstance(item, (int, type(None))) for item in column))
+                or (name in usual and _all_alike(column) and _equal(usual[name], column[0]))
+            ):
+                continue
+            if name == "_sklearn_version":
+                continue
+            try:
+                value = self._column(fold, column, param)
+            except _NotHeldError:
+                if param or not _all_alike(column):
+                    return None
+                continue
+            if is_folded(value):
+                return None
+            parts["params" if param else "fitted"][name] = value
+        shown = {name: part for name, part in parts.items() if part}
+        return fold.record({"e": {"class": kind.__name__, **shown}})
+
+    def _column(self, fold: Fold, column: Sequence[Any], param: bool) -> Any:
+        if _all_alike(column):
+            return self.value(column[0], param=param)
+        if all(isinstance(item, Tree) for item in column):
+            places = self._trees.all_of(column, self._leaves)
+            if places is not None:
+                return {"tree": fold.common(places)}
+        return fold.common([self.value(item, param=param) for item in column])
 
     def _term(self, term: np.ndarray) -> dict[str, Any] | None:
         place = self._constants.find(term) if np.isfinite(term).all() else None
@@ -122,7 +175,7 @@ class _Writer:
         if isinstance(value, np.generic):
             return {"n": value.item(), "dtype": value.dtype.name} if value.dtype.kind in "iub" else str(value)
         if isinstance(value, list):
-            return {"l": folded([self.value(item, param=param) for item in value])}
+            return {"l": self._items(value, param=param)}
         if isinstance(value, tuple) and type(value) is tuple:
             return {"u": [self.value(item, param=param) for item in value]}
         if isinstance(value, Mapping):
@@ -159,10 +212,12 @@ class _Writer:
         if array.dtype.kind in "iu" and array.ndim == 1 and np.array_equal(array, np.arange(len(array))):
             return head | {"range": len(array)}
         if array.dtype.kind == "O" and any(isinstance(item, (np.ndarray, BaseEstimator)) for item in array.flat):
-            return head | {"items": folded([self.value(item) for item in array.flat])}
+            return head | {"items": self._items(list(array.flat))}
         held = self._constants.find(array) if array.dtype.kind in "fiubOU" else None
         if held is not None and array.dtype.kind != "O":
-            return head | held
+            constant = self._constants.named(held["of"])
+            alike = len(held) == 1 and (constant.shape, constant.dtype) == (array.shape, array.dtype)
+            return held if alike else head | held
         if (
             held is None
             and array.dtype.kind == "f"
@@ -170,8 +225,13 @@ class _Writer:
             and array.shape[-1] <= _COLUMNS
             and array.size
         ):
-            columns = [self._constants.find(column) for column in array.T]
-            if all(column is not None for column in columns):
+            columns = []
+            for column in array.T:
+                place = self._constants.find(column)
+                if place is None:
+                    break
+                columns.append(place)
+            if len(columns) == array.shape[-1]:
                 return head | {"columns": columns}
         plain = array.dtype.kind in "iubOU" and (array.size <= _PLAIN_LIMIT or array.dtype.kind in "OU")
         if plain or param:
@@ -185,11 +245,32 @@ class _Writer:
         return {"tree": place}
 
 
-def _defaults(kind: type) -> dict[str, Any]:
-    import inspect
+def _all_alike(column: Sequence[Any]) -> bool:
+    """Whether values are the same as far as that is quickly told."""
+    first = column[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind in "fiub":
+        form, held = (first.dtype, first.shape), first.tobytes()
+        return all(type(x) is np.ndarray and (x.dtype, x.shape) == form and x.tobytes() == held for x in column)
+    if isinstance(first, (bool, int, str, np.integer)):
+        return all(type(item) is type(first) and item == first for item in column)
+    return all(item is first for item in column)
 
-    parameters = inspect.signature(kind).parameters.values()
-    return {item.name: item.default for item in parameters if item.default is not inspect.Parameter.empty}
+
+_KNOWN: dict[type, tuple[tuple[str, ...], dict[str, Any]]] = {}  # by class what reading its signature gives
+
+
+def _signature(kind: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The parameters of a class of scikit-learn, and the defaults of those that have one."""
+    if kind not in _KNOWN:
+        import inspect
+
+        names = tuple(kind._get_param_names()) if issubclass(kind, BaseEstimator) else ()
+        parameters = inspect.signature(kind).parameters.values()
+        _KNOWN[kind] = (
+            names,
+            {item.name: item.default for item in parameters if item.default is not inspect.Parameter.empty},
+        )
+    return _KNOWN[kind]
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -59,20 +59,21 @@ class _Reader:
         """The estimator of a record."""
         kind = class_of(record["class"])
         known = set(kind._get_param_names()) if hasattr(kind, "_get_param_names") else set()
-        params = {name: self.value(item) for name, item in record["params"].items()}
+        params = {name: self.value(item) for name, item in record.get("params", {}).items()}
         if set(params) - known:
             raise UnsupportedOperator(f"{kind.__name__} has no parameters {sorted(set(params) - known)}")
         for name, item in params.items():
             if name in NOT_IN_FILES or (isinstance(item, int) and item > _GREATEST.get(name, np.inf)):
                 raise UnsupportedOperator(f"{kind.__name__}: a file may not say {name}={item!r}")
-        estimator = kind(**params) if known or not record["fitted"] else kind.__new__(kind)
-        for name, item in record["fitted"].items():
+        fitted = record.get("fitted", {})
+        estimator = kind(**params) if known or not fitted else kind.__new__(kind)
+        for name, item in fitted.items():
             if not _ATTRIBUTE.fullmatch(name) or "__" in name or callable(getattr(kind, name, None)):
                 raise UnsupportedOperator(f"{kind.__name__} has no fitted attribute {name!r}")
             if isinstance(getattr(kind, name, None), property):
                 continue
             setattr(estimator, name, self.value(item))
-        if record["fitted"]:
+        if fitted:
             self._complete(estimator, record.get("held", {}))
         return estimator
 
@@ -136,6 +137,8 @@ class _Reader:
             yield part
 
     def _array(self, item: Mapping[str, Any]) -> np.ndarray:
+        if "shape" not in item:
+            return np.array(self._constant(item), order="C")
         shape, dtype = tuple(int(size) for size in item["shape"]), _dtype(item["dtype"])
         if dtype.kind not in _KINDS:
             raise UnsupportedOperator(f"an array of {dtype}")

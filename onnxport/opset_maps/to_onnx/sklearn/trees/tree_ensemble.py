@@ -141,27 +141,39 @@ def _runs(first: np.ndarray, total: int, chosen: np.ndarray) -> tuple[np.ndarray
 
 def join(trees: Sequence[Tree]) -> Trees:
     """One `Trees` of several trees."""
-    nodes: list[tuple[np.ndarray, ...]] = []
-    roots, leaf_trees, leaf_nodes, values = [], [], [], []
-    members: dict[int, np.ndarray] = {}
-    node_count = leaf_count = 0
-    for index, given in enumerate(trees):
-        tree = _split_leaf(given) if given.leaf[0] else given
-        leaf, inner = tree.leaf, ~tree.leaf
-        number = np.where(leaf, np.cumsum(leaf) - 1 + leaf_count, np.cumsum(inner) - 1 + node_count)
-        to_left, to_right = tree.left[inner], tree.right[inner]
-        asked = (tree.feature[inner], tree.threshold[inner], tree.missing[inner])
-        nodes.append((*asked, number[to_left], leaf[to_left], number[to_right], leaf[to_right]))
-        members.update({int(number[node]): item for node, item in tree.members.items()})
-        roots.append(node_count)
-        leaf_trees.append(np.full(int(leaf.sum()), index))
-        leaf_nodes.append(np.flatnonzero(leaf) if tree is given else np.zeros(1, int))
-        values.append(tree.value[leaf])
-        node_count += int(inner.sum())
-        leaf_count += int(leaf.sum())
-    columns: Any = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
-    columns += [np.array(roots), np.concatenate(leaf_trees), np.concatenate(leaf_nodes), np.concatenate(values)]
-    return replace(Trees(*columns), members=members)
+    split = [_split_leaf(tree) if tree.leaf[0] else tree for tree in trees]
+    sizes = np.array([len(tree.leaf) for tree in split])
+    starts = np.cumsum(sizes) - sizes
+    leaf = np.concatenate([tree.leaf for tree in split])
+    number = np.where(leaf, np.cumsum(leaf), np.cumsum(~leaf)) - 1
+    tree_of = np.repeat(np.arange(len(split)), sizes)
+    inner, outer = np.flatnonzero(~leaf), np.flatnonzero(leaf)
+
+    def column(name: str) -> np.ndarray:
+        return np.concatenate([getattr(tree, name) for tree in split])[inner]
+
+    moved = starts[tree_of[inner]]
+    to_left, to_right = column("left") + moved, column("right") + moved
+    alone = np.array([tree is not given for tree, given in zip(split, trees, strict=True)])
+    leaf_tree = tree_of[outer]
+    return Trees(
+        column("feature"),
+        column("threshold"),
+        column("missing"),
+        number[to_left],
+        leaf[to_left],
+        number[to_right],
+        leaf[to_right],
+        number[starts],
+        leaf_tree,
+        np.where(alone[leaf_tree], 0, outer - starts[leaf_tree]),
+        np.concatenate([tree.value[tree.leaf] for tree in split]),
+        {
+            int(number[start + node]): item
+            for start, tree in zip(starts, split, strict=True)
+            for node, item in tree.members.items()
+        },
+    )
 
 
 def _split_leaf(tree: Tree) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,12 @@ def _gradient_raw(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns, start)
 
 
+def _highest(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The greatest absolute value of each array."""
+    sizes = np.array([array.size for array in arrays])
+    return np.asarray(np.maximum.reduceat(np.abs(np.concatenate(arrays)), np.cumsum(sizes) - sizes))
+
+
 def _with_init() -> Any:
     # a tree: scikit-learn fits the first estimator on float32 rows, and a linear model then has float32's digits
     first = unfitted("DecisionTreeClassifier", max_depth=2)
@@ -103,7 +110,7 @@ _TWO = {**_SMALL, "classes": 2}
 )
 def gradient_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
-    highest = [np.max(np.abs(item.tree_.value)) for item in model.estimators_.ravel()]
+    highest = _highest([item.tree_.value.ravel() for item in model.estimators_.ravel()])
     farthest = _FIRST + abs(float(model.learning_rate)) * float(np.sum(highest))
     return loss_probabilities(model, called(op, model, "decision_function", x), farthest)
 
