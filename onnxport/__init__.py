@@ -34,6 +34,8 @@ _HOME = {
     "ValidationError": "onnxport.errors",
 }
 
+_WITH_GRAPHS = frozenset({"convert", "validate", "OnnxModel", "register_to_onnx", "register_from_onnx"})
+
 __all__ = [
     "Engine",
     "Framework",
@@ -56,7 +58,10 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
     from onnxport.frameworks.descriptor import Lazy
+    from onnxport.graph.symbolic import import_onnx_ir
 
+    if name in _WITH_GRAPHS:
+        import_onnx_ir()
     value = Lazy(f"{_HOME[name]}:{name}").get()
     globals()[name] = value
     return value

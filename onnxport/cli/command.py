@@ -14,6 +14,7 @@ from onnxport.cli import console
 from onnxport.cli.foreign_options import answer, translated
 from onnxport.cli.settings import Option, settings, used
 from onnxport.errors import InvalidInputError
+from onnxport.graph.symbolic import import_onnx_ir
 
 # typer has no public names for these
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -51,6 +52,7 @@ class Command(TyperCommand):
         if weaker and not (ctx.params.get("as_json") or ctx.params.get("quiet")):
             written = ", ".join(f"{name.replace('_', '-')} = {str(ctx.params[name]).lower()}" for name in weaker)
             console.say(f"{used.get().file} sets {written}")
+        import_onnx_ir()
         with _folders_of([ctx.params.get(name) for name in ("output", "html")]):
             return super().invoke(ctx)
 

@@ -29,6 +29,7 @@ BUILT_IN = (
 )
 
 _registered: dict[str, Framework] = {item.name: item for item in BUILT_IN}
+_started: set[Framework] = set()  # those that `require` has brought up in this process
 
 
 def registered() -> tuple[Framework, ...]:
@@ -105,11 +106,14 @@ def require(framework: Framework) -> None:
     """
     if not framework.package:
         return
+    if framework in _started and framework.package in sys.modules:
+        return
     try:
         with nullcontext() if framework.package in sys.modules and framework.start is None else native_log_kept():
             import_module(framework.package)
             if framework.start is not None:
                 framework.start()
+        _started.add(framework)
     except ImportError as error:
         if framework.extra:
             raise MissingDependencyError.for_extra(framework.title, framework.extra) from error

@@ -1,5 +1,7 @@
 """Which framework an object or file belongs to."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,11 @@ def test_sklearn_and_what_only_looks_like_it():
 
     assert frameworks.of_object(linear.Ridge()) == "sklearn"
     assert frameworks.of_object(Duck()) == "sklearn"
+
+
+def test_a_framework_is_started_once():
+    starts = []
+    framework = replace(frameworks.get("sklearn"), start=lambda: starts.append(1))
+    for _ in range(3):
+        frameworks.require(framework)
+    assert starts == [1]

@@ -36,3 +36,9 @@ def test_more_values_than_are_allowed_are_refused_before_they_are_there():
     given = {"pattern": {"a": [0] * 100}, "count": 100, "columns": []}
     with pytest.raises(ValueError, match="too many values"):
         next(unfolded(given, 9999))
+
+
+def test_a_column_that_counts_up_is_one_number():
+    items = [{"class": "Tree", "place": number, "seed": number % 2} for number in range(3, 40)]
+    assert folded(items)["columns"][0] == 3
+    assert list(unfolded(folded(items), 1000)) == items
