@@ -1,19 +1,17 @@
 """PyTorch modules to ONNX and back: their eager latency against the originals', and what importing them takes.
 
-``python -m scripts.bench.imported [MODEL ...]`` writes the section; models of timm and torchvision are left out where these are not
-installed. TorchScript files are traced, saved, converted and imported; their originals are the modules that were traced.
+``python -m scripts.bench.imported [MODEL ...]`` writes the section; models of timm and torchvision are left out where these
+are not installed. TorchScript modules are traced, converted and imported.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import onnxport
@@ -47,10 +45,9 @@ def tokens(name: str, **options: Any) -> Built:
     import transformers
 
     config = getattr(transformers, f"{name}Config")(**options)
-    kind = options.get("head", "Model")
-    model = getattr(transformers, f"{name}{kind}")(config).eval()
+    model = getattr(transformers, f"{name}Model")(config).eval()
     model.config.use_cache = False
-    return _FirstResult(model), (torch.randint(1, 900, (1, 32)),)
+    return first_result(model), (torch.randint(1, 900, (1, 32)),)
 
 
 def recurrent(name: str, **options: Any) -> Built:
@@ -73,7 +70,7 @@ def recurrent(name: str, **options: Any) -> Built:
     return model, (ids,)
 
 
-def _FirstResult(model: Any) -> Any:
+def first_result(model: Any) -> Any:
     import torch
 
     class First(torch.nn.Module):
@@ -87,8 +84,20 @@ def _FirstResult(model: Any) -> Any:
     return First().eval()
 
 
-_SMALL: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 256}
+_SMALL: dict[str, Any] = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 256,
+}
 _KEYS = {**_SMALL, "vocab_size": 1000, "num_key_value_heads": 2}
+_OPT = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "ffn_dim": 256,
+    "word_embed_proj_dim": 128,
+}
 _TIMM = (
     "resnet18 resnet50 resnext50_32x4d regnety_004 mobilenetv3_small_100 mobilenetv2_100 efficientnet_b0 tf_efficientnetv2_b0 "
     "densenet121 convnext_atto convnextv2_atto vit_tiny_patch16_224 deit_tiny_patch16_224 swin_tiny_patch4_window7_224 "
@@ -96,7 +105,10 @@ _TIMM = (
 )
 _VISION = "resnet18 vgg11 squeezenet1_1 shufflenet_v2_x0_5 mnasnet0_5 googlenet swin_v2_t"
 MODELS: dict[str, Callable[[], Built]] = {
-    **{f"timm {name}": partial(timm_model, name, 256 if "256" in name or "mobilevit" in name else 224) for name in _TIMM.split()},
+    **{
+        f"timm {name}": partial(timm_model, name, 256 if "256" in name or "mobilevit" in name else 224)
+        for name in _TIMM.split()
+    },
     **{f"torchvision {name}": partial(vision, name) for name in _VISION.split()},
     "Bert": partial(tokens, "Bert", **_SMALL),
     "Roberta": partial(tokens, "Roberta", **_SMALL),
@@ -105,28 +117,24 @@ MODELS: dict[str, Callable[[], Built]] = {
     "Llama": partial(tokens, "Llama", **_KEYS),
     "Qwen2": partial(tokens, "Qwen2", **_KEYS),
     "Mistral": partial(tokens, "Mistral", **_KEYS),
-    "OPT": partial(tokens, "OPT", hidden_size=128, num_hidden_layers=4, num_attention_heads=4, ffn_dim=256, word_embed_proj_dim=128),
+    "OPT": partial(tokens, "OPT", **_OPT),
     "LSTM": partial(recurrent, "LSTM"),
     "LSTM, 2 layers, both ways": partial(recurrent, "LSTM", num_layers=2, bidirectional=True),
     "GRU": partial(recurrent, "GRU"),
     "GRU, 2 layers, both ways": partial(recurrent, "GRU", num_layers=2, bidirectional=True),
     "RNN": partial(recurrent, "RNN"),
-    "TorchScript file of timm resnet18": partial(timm_model, "resnet18"),
-    "TorchScript file of timm vit_tiny_patch16_224": partial(timm_model, "vit_tiny_patch16_224"),
-    "TorchScript file of LSTM": partial(recurrent, "LSTM"),
+    "TorchScript, timm resnet18": partial(timm_model, "resnet18"),
+    "TorchScript, timm vit_tiny_patch16_224": partial(timm_model, "vit_tiny_patch16_224"),
+    "TorchScript, LSTM": partial(recurrent, "LSTM"),
 }
 
 
 def hub_of(title: str, model: Any, inputs: tuple[Any, ...]) -> onnxport.OnnxModel:
-    """The module's ONNX model, by a TorchScript file where the title says so."""
+    """The module's ONNX model, by a TorchScript module where the title says so."""
     import torch
 
-    if not title.startswith("TorchScript"):
-        return onnxport.convert(model, inputs=inputs, validate=False)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.pt")
-        torch.jit.trace(model, inputs).save(path)
-        return onnxport.convert(str(path), inputs=inputs, validate=False)
+    source = torch.jit.trace(model, inputs) if title.startswith("TorchScript") else model
+    return onnxport.convert(source, inputs=inputs, validate=False)
 
 
 def ratio(original: Callable[[], Any], imported: Callable[[], Any]) -> tuple[float, float, float]:
@@ -154,10 +162,16 @@ def row(title: str) -> tuple[list[str], float, float]:
         took = time.process_time() - started
         original, imported, times = ratio(lambda: model(*inputs), lambda: again(*inputs))
     nodes = len(hub.model.graph)
-    size = sum(item.const_value.nbytes for item in hub.model.graph.initializers.values() if item.const_value is not None)
+    size = sum(
+        item.const_value.nbytes for item in hub.model.graph.initializers.values() if item.const_value is not None
+    )
     allowed = SECONDS_A_NODE * nodes + SECONDS_A_BYTE * size
     cells = [title, number(1000 * original, 3, " ms"), number(1000 * imported, 3, " ms"), number(times)]
-    return [*cells, str(nodes), f"{size / 1e6:.0f} MB", number(took, 3, " s"), number(took / allowed)], times, took / allowed
+    return (
+        [*cells, str(nodes), f"{size / 1e6:.0f} MB", number(took, 3, " s"), number(took / allowed)],
+        times,
+        took / allowed,
+    )
 
 
 def main(names: list[str]) -> None:
@@ -178,13 +192,15 @@ def main(names: list[str]) -> None:
         print(" | ".join(cells), flush=True)
         rows.append(cells), latencies.append(latency), imports.append(took)
     text = (
-        "A PyTorch module with random weights to ONNX and back, against the original, both eager, one thread. Processor time; the two take "
-        f"turns in {BLOCKS} blocks of {BLOCK_SECONDS} s, the least block counts, and of the blocks' ratios the median. An import is "
-        "allowed 1 ms a node of the file and 1 s a GB of its weights; the last column is its time as a share of that.\n\n"
+        "A PyTorch module with random weights to ONNX and back, against the original, both eager, one thread. Processor "
+        f"time; the two take turns in {BLOCKS} blocks of {BLOCK_SECONDS} s, the least block counts, and of the blocks' "
+        "ratios the median. An import is allowed 1 ms a node of the file and 1 s a GB of its weights; the last column is "
+        "its time as a share of that.\n\n"
     )
-    text += table(("module", "original", "imported", "imported / original", "nodes", "weights", "import", "of what it may take"), rows)
+    head = ("module", "original", "imported", "ratio", "nodes", "weights", "import", "of what it may take")
+    text += table(head, rows)
     text += (
-        f"\nOf {len(rows)} ratios of latency the median is {statistics.median(latencies):.2f}, the greatest {max(latencies):.2f}; "
+        f"\nOf {len(rows)} ratios the median is {statistics.median(latencies):.2f}, the greatest {max(latencies):.2f}; "
         f"of imports {statistics.median(imports):.2f} and {max(imports):.2f}.\n"
     )
     text += "\nNot measured:\n" + "".join(reasons) if reasons else ""
