@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import cProfile
 import itertools
+import pstats
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.utils._pytree import tree_leaves
 
+import onnxport
 from onnxport.model import OnnxModel
 from tests.evidence import require_equal
 from tests.importers.onnx_cases import FLOAT, Node, imported_to_tensorflow
@@ -118,3 +123,18 @@ def test_tensorflow_batch_first(op: str) -> None:
         return [tf.transpose(y, (1, 2, 0, 3)), *(tf.transpose(last, (1, 0, 2)) for last in lasts)]
 
     require_equal(OnnxModel(item.ir()), tf.function(as_layout_0), tuple(map(tf.constant, item.arrays())))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_pytorch_imports_a_recurrent_layer_without_computing_its_steps(kind: str) -> None:
+    """torch computes step after step, on tensors without content too: each took a millisecond."""
+    layer = getattr(torch.nn, kind)(3, 5, batch_first=False, bidirectional=True).eval()
+    x = torch.randn(512, 1, 3)
+    hub = onnxport.convert(layer, inputs=(x,), validate=False)
+    onnxport.convert(hub, to="pytorch", validate=False)  # imports do not count
+    with cProfile.Profile() as calls:
+        imported = onnxport.convert(hub, to="pytorch", validate=False)
+    assert pstats.Stats(calls).total_calls < 400 * 512
+    with torch.no_grad():
+        for got, expected in zip(tree_leaves(imported(x)), tree_leaves(layer(x)), strict=True):
+            torch.testing.assert_close(got, expected)

@@ -246,7 +246,7 @@ class _Writer:
 
 
 def _all_alike(column: Sequence[Any]) -> bool:
-    """Whether values are the same as far as that is quickly told."""
+    """Whether values are the same; of values that take long to compare, no."""
     first = column[0]
     if isinstance(first, np.ndarray) and first.dtype.kind in "fiub":
         form, held = (first.dtype, first.shape), first.tobytes()

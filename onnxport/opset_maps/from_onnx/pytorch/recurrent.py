@@ -16,6 +16,7 @@ from torch import fx
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.worlds import rule
 from onnxport.opset_maps.from_onnx.semantics.recurrent import RecurrentAttributes
 from onnxport.opset_maps.from_onnx.values import Ints, known, optional
 from onnxport.opset_maps.maps import pytorch_native
@@ -141,6 +142,17 @@ def _native(kind: str) -> Callable[..., Any]:
     operator.__doc__ = f"torch's {kind.lower()}."
     return operator
 
+
+def _sizes(fresh: int, x: torch.Tensor, state: Any, *_: object) -> tuple[torch.Tensor, ...]:
+    """What the functions give on tensors without content, where torch itself computes each step."""
+    several = isinstance(state, (tuple, list))
+    (steps, batch, _), (directions, _, hidden) = x.shape, (state[0] if several else state).shape
+    lasts = [x.new_empty((directions, batch, hidden)) for _ in (state if several else (state,))]
+    return (x.new_empty((steps, batch, directions * hidden)), *lasts)
+
+
+for _function in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu):
+    rule(_function, _sizes)
 
 for _kind in _GATES:
     pytorch_native.op(_kind, versions=(7, 14, 22))(_native(_kind))
