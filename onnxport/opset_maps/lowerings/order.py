@@ -96,10 +96,15 @@ def distinct_by_appearance(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Val
 
 
 def runs(op: OpBuilder, x: ir.Value, size: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Runs of equal elements of a vector of `size`: a mask of where each begins, and for each element its run."""
+    """Runs of equal elements of a vector of `size`, or rows of a matrix: a mask of where each begins, and of each its run."""
     later, earlier = op.Slice(x, [1], size, [0]), op.Slice(x, [0], [-1], [0])
     first = op.Expand(True, op.Min(size, op.const([1])))
-    new = op.Concat(first, op.Not(op.Equal(later, earlier)), axis=0)
+    differ = op.Not(op.Equal(later, earlier))
+    if rank(x) == 2:
+        differ = op.cast(
+            op.reduce("ReduceMax", op.cast(differ, ir.DataType.INT32), [1], keepdims=False), ir.DataType.BOOL
+        )
+    new = op.Concat(first, differ, axis=0)
     return new, op.Sub(op.CumSum(op.cast(new, ir.DataType.INT64), 0), 1)
 
 

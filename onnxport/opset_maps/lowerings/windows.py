@@ -34,6 +34,27 @@ def max_pool(op: OpBuilder, x: ir.Value, **attributes: Any) -> ir.Value:
     return _with_nan(op, x, _greatest(op, x, lambda item: op.MaxPool(item, outputs=1, **attributes)), attributes)
 
 
+def without_late_windows(x: ir.Value, attributes: dict[str, Any]) -> dict[str, Any]:
+    """A pool's attributes with `ceil_mode` as padding where a last window would begin behind the image, and is left out.
+
+    Runtimes and frameworks leave it out, but ONNX's shape inference counts it (onnx 1.23).
+    """
+    sizes = list(x.shape)[2:] if attributes.get("ceil_mode") and x.shape is not None else []
+    if not sizes or not all(isinstance(length, int) for length in sizes):
+        return attributes
+    behind, late = [], False
+    count = len(sizes)
+    pads, dilations = attributes["pads"], attributes.get("dilations", [1] * count)
+    for axis, length in enumerate(sizes):
+        step, before, after = attributes["strides"][axis], pads[axis], pads[axis + count]
+        width = (attributes["kernel_shape"][axis] - 1) * dilations[axis] + 1
+        rest = length + before + after - width
+        begins = -(-rest // step) * step
+        late |= begins >= length + before
+        behind.append(after if begins >= length + before else max(begins + width - length - before, after))
+    return {**attributes, "pads": [*pads[:count], *behind], "ceil_mode": 0} if late else attributes
+
+
 def _greatest(op: OpBuilder, x: ir.Value, pool: Callable[[ir.Value], ir.Value]) -> ir.Value:
     """`pool` of `x`: of half of what may be minus infinity, since twice the least number is minus infinity again."""
     if x.dtype != ir.DataType.FLOAT or _is_not_negative(x):
@@ -115,7 +136,8 @@ def average_pool(
     )
     if is_floating(x) and not unequal:
         counted = int(counts_padding and padded)
-        mean = op.AveragePool(x, **window, pads=[*pads, *pads], ceil_mode=int(ceil), count_include_pad=counted)
+        attributes = without_late_windows(x, {**window, "pads": [*pads, *pads], "ceil_mode": int(ceil)})
+        mean = op.AveragePool(x, **attributes, count_include_pad=counted)
         return mean if divisor is None else op.Mul(mean, math.prod(kernel) / divisor)
     numbers = x if is_floating(x) else op.cast(x, ir.DataType.DOUBLE)
     # One step more for a window that reaches beyond the padding, and none for one that would begin there.

@@ -271,12 +271,18 @@ def eq(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     "aten::full",
     "aten::full_like",
     accepts_complex=True,
-    cases=[complex_case(lambda z: torch.full_like(z, 2 - 1j), (2, 3))],
+    cases=[
+        complex_case(lambda z: torch.full_like(z, 2 - 1j), (2, 3)),
+        complex_case(lambda z: torch.full_like(z, 2, dtype=torch.float64), (2, 3), dynamic=True),
+    ],
 )
 def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
     """The number's parts, expanded."""
     dtype = part_type(op.result.dtype)
     first, second = parts(op, fill_value, dtype)
+    if op.result.dtype == dtype:  # real numbers in the shape of complex ones
+        shape = op.Slice(op.Shape(size), [0], [-1], [0]) if isinstance(size, ir.Value) else op.shape_vector([*size])
+        return op.Expand(first, shape)
     both = joined(op, first, second if second is not None else op.const(0.0, dtype))
     if isinstance(size, ir.Value):
         shape = op.shape(size)
@@ -288,7 +294,10 @@ def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
     "aten::zeros aten::ones aten::ones_like aten::empty aten::empty_like aten::empty_strided aten::empty_permuted",
     "aten::new_empty aten::new_empty_strided",
     accepts_complex=True,
-    cases=[case(lambda x: torch.view_as_real(torch.zeros(2, 3, dtype=torch.complex64) + x), f32(2, 3))],
+    cases=[
+        case(lambda x: torch.view_as_real(torch.zeros(2, 3, dtype=torch.complex64) + x), f32(2, 3)),
+        complex_case(lambda z: torch.ones_like(z, dtype=torch.int64), (2, 3), dynamic=True),
+    ],
 )
 def zeros(op: OpBuilder, size: Any, *rest: Any, **_: object) -> ir.Value:
     """0 or 1, expanded; what is not set is 0."""

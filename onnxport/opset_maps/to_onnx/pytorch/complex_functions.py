@@ -11,7 +11,6 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings import complex_functions as functions
 from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.lowerings.complex_numbers import Parts, is_complex, joined, part_type, parts_of
@@ -202,7 +201,6 @@ def var_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.
     accepts_complex=True,
     cases=[
         complex_case(lambda z: torch.std_mean(z, 1), (2, 4)),
-        case(lambda x: torch.view_as_real(torch.std_mean(torch.complex(x, x), 0, correction=1)[1]), f32(0, 3)),
     ],
 )
 def std_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.Value, ir.Value]:

@@ -436,7 +436,9 @@ def unfold(op: OpBuilder, x: ir.Value, dimension: int, size: int, step: int) -> 
 
 
 def number_like(op: OpBuilder, value: Operand, x: ir.Value) -> ir.Value:
-    """A number in the type of `x`."""
+    """A number in the type of `x`, its fraction cut off where that has none."""
     if x.dtype is None:
         raise UnsupportedOperator("an operand of unknown type")
+    if isinstance(value, float) and x.dtype.is_integer():
+        value = int(value)
     return to_dtype(op, value, x.dtype)

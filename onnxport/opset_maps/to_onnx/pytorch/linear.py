@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -133,13 +136,56 @@ def outer(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         case(lambda x, y: torch.einsum("bij,bjk->bik", x, y), f32(2, 3, 4), f32(2, 4, 5), dynamic=True),
         case(lambda x, y: torch.einsum("...i,ji->...j", x, y), f32(2, 3, 4), f32(5, 4)),
         case(lambda x: torch.einsum("ii->i", x), f32(3, 3)),
+        case(lambda x, y: torch.einsum("...ik, ...j -> ij", x, y), f32(4, 2, 3), f32(3), dynamic=True),
+        case(lambda x, y: torch.einsum("...ik,...kj", x, y), f32(4, 1, 2, 3), f32(5, 3, 2)),
+        case(lambda x, y: torch.einsum("bik,bkj->bij", x, y), f32(1, 2, 3), f32(5, 3, 2)),
+        case(lambda x, y: torch.einsum("...,...->", x, y), f32(2, 3), f32(3)),
+        case(lambda x: torch.einsum("i...->...", x), f32(2, 3)),
+        case(lambda x, y: torch.einsum("bik,bkj", x, y), f32(1, 2, 3), f32(5, 3, 2)),
+        case(lambda x: torch.einsum("ba", x), f32(2, 3)),
         case(lambda x: torch.einsum("ij->j", x.int()), i64(3, 4)),
     ],
 )
 def einsum(op: OpBuilder, equation: str, tensors: list[ir.Value], *, path: list[int] | None = None) -> ir.Value:
     """Einsum, in the type of the result: torch sums integers as int64."""
     tensors = [op.cast(item, op.result.dtype) for item in tensors]
-    return op.Einsum(*tensors, equation=equation.replace(" ", ""))
+    equation = equation.replace(" ", "")
+    left, arrow, result = equation.partition("->")
+    terms = left.split(",")
+    counts = [rank(item) - len(term.replace("...", "")) for term, item in zip(terms, tensors, strict=True)]
+    dotted = {count for term, count in zip(terms, counts, strict=True) if "..." in term}
+    if len(dotted) < 2 and not (dotted and arrow and "..." not in result) and not any(map(_has_one, tensors)):
+        return op.Einsum(*tensors, equation=equation)
+    if not arrow:
+        labels = left.replace(".", "")
+        result = "..." + "".join(item for item in sorted(set(labels) - {","}) if labels.count(item) == 1)
+    # Dots stand for fewer axes in one operand than in another, and for none of a result, which sums them; ONNX's do not.
+    letters = "".join(item for item in string.ascii_letters if item not in left)[: max(dotted, default=0)]
+    terms = [term.replace("...", letters[len(letters) - count :]) for term, count in zip(terms, counts, strict=True)]
+    operands = [_narrowed(op, item, term, terms, tensors) for item, term in zip(tensors, terms, strict=True)]
+    left = ",".join(term for _, term in operands)
+    return op.Einsum(*(item for item, _ in operands), equation=f"{left}->{result.replace('...', letters)}")
+
+
+def _has_one(x: ir.Value) -> bool:
+    return x.shape is not None and 1 in list(x.shape)
+
+
+def _narrowed(
+    op: OpBuilder, x: ir.Value, term: str, terms: Sequence[str], tensors: Sequence[ir.Value]
+) -> tuple[ir.Value, str]:
+    """An operand of einsum and its labels without axes of one that are stretched to another operand's: ONNX stretches none."""
+    if x.shape is None or len(set(term)) < len(term):
+        return x, term
+    wider = {
+        label
+        for labels, item in zip(terms, tensors, strict=True)
+        for label, length in zip(labels, item.shape or ())
+        if length != 1
+    }
+    once = [axis for axis, label in enumerate(term) if x.shape[axis] == 1 and label in wider]
+    rest = "".join(label for axis, label in enumerate(term) if axis not in once)
+    return (op.Squeeze(x, op.axes(*once)), rest) if once else (x, term)
 
 
 @aten.lower(

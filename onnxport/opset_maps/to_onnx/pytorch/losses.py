@@ -7,6 +7,7 @@ import onnx_ir as ir
 import torch
 import torch.nn.functional as F
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
 from onnxport.opset_maps.cases import case, f32, f64, i64
@@ -80,11 +81,13 @@ def _margin(op: OpBuilder, gap: ir.Value, counted: ir.Value) -> ir.Value:
     return op.Where(op.And(op.Greater(gap, 0.0), counted), gap, op.const(0.0, gap.dtype))
 
 
-def _averaged(op: OpBuilder, loss: ir.Value, x: ir.Value, reduction: int) -> ir.Value:
+def _averaged(op: OpBuilder, loss: ir.Value, x: ir.Value, reduction: int, *, alone: bool) -> ir.Value:
     """The sums of each row of `x` over its classes, and of all rows as asked for."""
     loss = op.Div(loss, op.cast_like(op.Squeeze(op.dim(x, 1), op.axes(0)), loss))
     if reduction == 0:
-        return loss  # of one example alone [1], as PyTorch's trace has it
+        if alone:  # eager PyTorch gives a number, its trace [1]
+            raise UnsupportedOperator("reduction='none' of one example alone: give it as a batch of one")
+        return loss
     return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", loss, None, keepdims=False)
 
 
@@ -107,6 +110,7 @@ def multilabel_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reducti
 
     PyTorch's own decomposition counts class 0 for each place behind that -1.
     """
+    alone = rank(x) < 2
     x, target = _rows(op, x), _rows(op, target)
     ended = op.CumSum(op.cast(op.Less(target, 0), ir.DataType.INT64), op.const(1))
     given = op.Equal(ended, 0)
@@ -118,7 +122,7 @@ def multilabel_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reducti
     other = op.Equal(op.reduce("ReduceSum", hits, [1], keepdims=True), 0)
     gap = op.Add(op.Sub(1.0, op.Unsqueeze(own, op.axes(2))), op.Unsqueeze(x, op.axes(1)))
     margin = _margin(op, gap, op.And(op.Unsqueeze(given, op.axes(2)), other))
-    return _averaged(op, op.reduce("ReduceSum", margin, [1, 2], keepdims=False), x, reduction)
+    return _averaged(op, op.reduce("ReduceSum", margin, [1, 2], keepdims=False), x, reduction, alone=alone)
 
 
 @aten.lower(
@@ -140,6 +144,7 @@ def multi_margin_loss(
     reduction: int = 1,
 ) -> ir.Value:
     """Sums of max(0, margin - x[label] + x[other])^p over all classes but the label, times the label's weight."""
+    alone = not rank(target)
     x, label = _rows(op, x), op.Reshape(target, [-1, 1])
     classes = op.Range(0, op.Squeeze(op.dim(x, 1), op.axes(0)), 1)
     gap = op.Add(op.Sub(float(margin), op.GatherElements(x, label, axis=1)), x)
@@ -147,4 +152,4 @@ def multi_margin_loss(
     loss = loss if p == 1 else op.Mul(loss, loss)
     if weight is not None:
         loss = op.Mul(loss, op.Gather(op.Reshape(weight, [-1]), label, axis=0))
-    return _averaged(op, op.reduce("ReduceSum", loss, [1], keepdims=False), x, reduction)
+    return _averaged(op, op.reduce("ReduceSum", loss, [1], keepdims=False), x, reduction, alone=alone)

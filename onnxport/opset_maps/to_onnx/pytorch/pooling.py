@@ -41,13 +41,19 @@ def _static_sizes(x: ir.Value, spatial: int) -> list[int] | None:
         built(lambda: nn.MaxPool2d((2, 3), ceil_mode=True), f32(3, 9, 8)),
         built(lambda: nn.MaxPool1d(2, dilation=2), f32(2, 3, 9)),
         built(lambda: nn.MaxPool3d(2, ceil_mode=True), f32(1, 2, 5, 5, 5)),
+        built(lambda: nn.MaxPool1d(3, padding=1, ceil_mode=True), f32(2, 3, 5), dynamic=True),
+        built(lambda: nn.MaxPool2d(3, (3, 2), 1, (1, 2), ceil_mode=True), f32(2, 3, 5, 8)),
     ],
 )
 def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Value:
     """MaxPool, NaN where a window holds one."""
     spatial = _spatial(op)
     attributes = _window(spatial, *window, **options)
-    return on_batch(op, x, spatial, lambda batch: windows.max_pool(op, batch, **attributes))
+
+    def pool(batch: ir.Value) -> ir.Value:
+        return windows.max_pool(op, batch, **windows.without_late_windows(batch, attributes))
+
+    return on_batch(op, x, spatial, pool)
 
 
 @aten.lower(
@@ -57,6 +63,7 @@ def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Val
         case(lambda x: F.max_pool2d(x, (2, 3), ceil_mode=True, return_indices=True), f32(3, 9, 8)),
         case(lambda x: F.max_pool1d(x, 2, dilation=2, return_indices=True), f32(2, 3, 9)),
         case(lambda x: F.max_pool3d(x, 2, ceil_mode=True, return_indices=True), f32(1, 2, 5, 5, 5)),
+        case(lambda x: F.max_pool2d(x, 3, (3, 2), 1, ceil_mode=True, return_indices=True), f32(2, 3, 5, 6)),
     ],
 )
 def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> tuple[ir.Value, ...]:
@@ -64,7 +71,8 @@ def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: A
     spatial = _spatial(op)
     unbatched = rank(x) == spatial + 1
     batch = op.Unsqueeze(x, op.axes(0)) if unbatched else x
-    result = windows.max_pool_with_places(op, batch, **_window(spatial, *window, **options))
+    attributes = windows.without_late_windows(batch, _window(spatial, *window, **options))
+    result = windows.max_pool_with_places(op, batch, **attributes)
     return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in result)
 
 
@@ -97,6 +105,8 @@ def _window(
         case(lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), f32(2, 3, 8, 6), dynamic=True),
         case(lambda x: F.avg_pool2d(x, (3, 2), (2, 4), 1, True, False, 5), f32(2, 3, 8, 7)),
         case(lambda x: F.avg_pool1d(x, 3, 5, 1, ceil_mode=True), f32(2, 3, 9)),
+        case(lambda x: F.avg_pool2d(x, 2, (4, 3), ceil_mode=True), f32(2, 3, 4, 6)),
+        case(lambda x: F.avg_pool1d(x, 3, 3, 1, ceil_mode=True, count_include_pad=False), f32(2, 3, 5)),
         case(lambda x: F.avg_pool2d(x, 2, 1, 1), i64(2, 3, 5, 4, low=-50, high=50)),
     ],
 )

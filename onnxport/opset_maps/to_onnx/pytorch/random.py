@@ -49,12 +49,16 @@ def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     cases=[
         case(lambda x: torch.view_as_real(torch.randn(2, 3, dtype=torch.complex64)) * 0 + x, f32(2)),
         complex_case(lambda z: torch.rand_like(z) * 0 + z, (2, 3), dynamic=True),
+        complex_case(lambda z: torch.randn_like(z, dtype=torch.float32) * 0 + z.real, (2, 3), dynamic=True),
         complex_case(lambda z: z.clone().normal_(2.0, 1.0) * 0 + z, (2, 3)),
     ],
 )
 def complex_random(op: OpBuilder, size: Extent, *numbers: float, **_: object) -> ir.Value:
     """Both parts drawn; normal numbers have half of the variance in each."""
     dtype = part_type(op.result.dtype)
+    if op.result.dtype == dtype and isinstance(size, ir.Value):  # real numbers in the shape of complex ones
+        draw = random.normal if op.name.startswith("aten::randn") else random.uniform
+        return draw(op, op.Slice(op.Shape(size), [0], [-1], [0]), dtype)
     shape = op.shape(size) if isinstance(size, ir.Value) else op.shape_vector([*size, 2])
     if isinstance(size, ir.Value) and not is_complex(size):
         shape = op.Concat(shape, op.const([2]), axis=0)

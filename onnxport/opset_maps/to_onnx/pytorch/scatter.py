@@ -61,7 +61,10 @@ def scatter_src(
 @aten.lower(
     "aten::scatter.value",
     "aten::scatter.value_reduce",
-    cases=[case(lambda x, i: x.scatter(1, i, 7.0), f32(3, 5), i64(3, 2, low=0, high=5))],
+    cases=[
+        case(lambda x, i: x.scatter(1, i, 7.0), f32(3, 5), i64(3, 2, low=0, high=5)),
+        case(lambda x, i: x.scatter(1, i, -2.5), i64(3, 5), i64(3, 2, low=0, high=5)),
+    ],
 )
 def scatter_value(
     op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Operand, *, reduce: str | None = None
@@ -183,20 +186,38 @@ def index_add(
 
 
 @aten.lower(
-    "aten::index_copy", cases=[case(lambda x, i, s: x.index_copy(1, i, s), f32(3, 5), np.array([0, 3]), f32(3, 2))]
+    "aten::index_copy",
+    cases=[
+        case(lambda x, i, s: x.index_copy(1, i, s), f32(3, 5), np.array([0, 3]), f32(3, 2)),
+        case(lambda x, i, s: x.index_copy(0, i, s), f32(), np.array([0]), f32()),
+    ],
 )
 def index_copy(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value) -> ir.Value:
     """ScatterElements, the same index along the other axes."""
-    return source if rank(x) == 0 else scattered_along(op, x, index, op.cast_like(source, x), dim)
+    source = op.cast_like(source, x)
+    return _alone(op, x, index, source) if rank(x) == 0 else scattered_along(op, x, index, source, dim)
+
+
+def _alone(op: OpBuilder, x: ir.Value, index: ir.Value, value: ir.Value) -> ir.Value:
+    """A number replaced by another, where the index names it."""
+    if not rank(index):
+        return op.Reshape(value, op.const(np.zeros(0, np.int64)))
+    rows = op.Concat(op.Reshape(x, [1]), op.Expand(op.Reshape(value, [-1]), op.Reshape(op.Size(index), [1])), axis=0)
+    return op.Gather(rows, -1, axis=0)
 
 
 @aten.lower(
-    "aten::index_fill", cases=[case(lambda x, i: x.index_fill(1, i, 7.0), f32(3, 5), np.array([0, 3]), dynamic=False)]
+    "aten::index_fill",
+    cases=[
+        case(lambda x, i: x.index_fill(1, i, 7.0), f32(3, 5), np.array([0, 3]), dynamic=False),
+        case(lambda x, i: x.index_fill(0, i, 7.0), f32(), np.zeros(0, np.int64)),
+        case(lambda x, i: x.index_fill(0, i, 7.0), f32(), np.array(0)),
+    ],
 )
 def index_fill(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Operand) -> ir.Value:
     """ScatterElements of one number, the same index along the other axes."""
     if rank(x) == 0:
-        return number_like(op, value, x)
+        return _alone(op, x, index, number_like(op, value, x))
     axis = dim % rank(x)
     sizes = [op.Size(index) if i == axis else axis_size(op, x, i) for i in range(rank(x))]
     source = op.Expand(number_like(op, value, x), op.shape_vector(sizes))

@@ -285,9 +285,18 @@ def split(op: OpBuilder, x: ir.Value, split_size: object, dim: int = 0) -> tuple
     return op.split(x, sizes, dim)
 
 
-@aten.lower("aten::unbind", "aten::unbind_copy", cases=[case(lambda x: x.unbind(1), f32(2, 3, 4), dynamic=True)])
+@aten.lower(
+    "aten::unbind",
+    "aten::unbind_copy",
+    cases=[
+        case(lambda x: x.unbind(1), f32(2, 3, 4), dynamic=True),
+        case(lambda x: torch.stack([x.sum(), *x.unbind(0)]), f32(0)),
+    ],
+)
 def unbind(op: OpBuilder, x: ir.Value, dim: int = 0) -> tuple[ir.Value, ...]:
     """Split into slices of 1, squeezed."""
+    if not op.results:
+        return ()
     pieces = op.split(x, [1] * len(op.results), dim)
     return tuple(op.Squeeze(piece, op.axes(dim)) for piece in pieces)
 

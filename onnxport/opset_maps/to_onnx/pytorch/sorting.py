@@ -11,6 +11,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.axes import permuted
 from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.lowerings.order import distinct, quantiles, run_lengths, runs, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
@@ -289,14 +290,26 @@ def unique_dim(
     cases=[
         case(lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), i64(12, low=0, high=3)),
         case(lambda x: torch.unique_consecutive(x, return_counts=True), i64(2, 6, low=0, high=2)),
+        case(lambda x: torch.unique_consecutive(x, True, True, dim=1), i64(2, 12, low=0, high=2)),
+        case(lambda x: torch.unique_consecutive(x, True, True, dim=0), i64(12, 2, 1, low=0, high=2)),
     ],
 )
 def unique_consecutive(
     op: OpBuilder, x: ir.Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Elements that differ from the one before, by Compress."""
-    if dim is not None and rank(x) != 1:
-        raise UnsupportedOperator("aten::unique_consecutive along an axis of a tensor of higher rank")
+    """Elements that differ from the one before, by Compress; along an axis, slices of which one element does."""
+    if dim is not None:
+        if rank(x) == 1:  # the trace of PyTorch 2.13 has two axes for the one
+            raise UnsupportedOperator("unique_consecutive with dim= of a vector: leave dim out, the result is the same")
+        axis = dim % rank(x)
+        size = op.dim(x, axis)
+        rows = op.Reshape(
+            permuted(op, x, [axis, *(i for i in range(rank(x)) if i != axis)]), op.Concat(size, [-1], axis=0)
+        )
+        new, place = runs(op, rows, size)
+        counts = run_lengths(op, new, size)
+        values = op.Compress(x, new, axis=axis)
+        return values, place if return_inverse else _nothing(op), counts if return_counts else _nothing(op)
     flat = op.Reshape(x, [-1])
     size = op.dim(flat, 0)
     new, place = runs(op, flat, size)
