@@ -49,11 +49,7 @@ def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Val
     """MaxPool, NaN where a window holds one."""
     spatial = _spatial(op)
     attributes = _window(spatial, *window, **options)
-
-    def pool(batch: ir.Value) -> ir.Value:
-        return windows.max_pool(op, batch, **windows.without_late_windows(batch, attributes))
-
-    return on_batch(op, x, spatial, pool)
+    return on_batch(op, x, spatial, lambda batch: windows.max_pool(op, batch, **attributes))
 
 
 @aten.lower(
@@ -71,8 +67,7 @@ def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: A
     spatial = _spatial(op)
     unbatched = rank(x) == spatial + 1
     batch = op.Unsqueeze(x, op.axes(0)) if unbatched else x
-    attributes = windows.without_late_windows(batch, _window(spatial, *window, **options))
-    result = windows.max_pool_with_places(op, batch, **attributes)
+    result = windows.max_pool_with_places(op, batch, **_window(spatial, *window, **options))
     return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in result)
 
 
