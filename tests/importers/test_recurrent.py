@@ -138,3 +138,26 @@ def test_pytorch_imports_a_recurrent_layer_without_computing_its_steps(kind: str
     with torch.no_grad():
         for got, expected in zip(tree_leaves(imported(x)), tree_leaves(layer(x)), strict=True):
             torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_initial_states_stand_in_order_as_accelerators_want_them(kind: str, tmp_path: Any) -> None:
+    source = getattr(torch.nn, kind)(4, 5, num_layers=2, bidirectional=True).eval()
+    x = torch.randn(TIME, BATCH, 4, generator=torch.Generator().manual_seed(0))
+    model = onnxport.convert(source, inputs=(x,), dynamic_shapes={"input": {1: "batch"}})
+    module = onnxport.convert(model, to="pytorch")
+    states: list[torch.Tensor] = []
+
+    class Watching(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.lstm, torch.gru, torch.rnn_tanh):
+                states.extend(tree_leaves(args[1]))
+            return func(*args, **(kwargs or {}))
+
+    with Watching():
+        module(x)
+    assert len(states) == (4 if kind == "LSTM" else 2)
+    assert all(state.is_contiguous() for state in states)
+    torch.save(module, tmp_path / "module.pt")
+    torch.testing.assert_close(torch.load(tmp_path / "module.pt", weights_only=False)(x), module(x))
+    onnxport.convert(model, to="pytorch", output=tmp_path / "net.py")

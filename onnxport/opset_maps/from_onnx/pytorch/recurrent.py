@@ -99,10 +99,13 @@ def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: Recurren
 
 
 def _state(xp: TorchNamespace, x: TorchTensor, directions: int, hidden: int) -> TorchTensor:
-    """An initial state with its sizes known: torch (2.13) reads memory that is not its own where the directions differ."""
-    if all(known(n) and n == wanted for n, wanted in zip(xp.shape(x)[::2], (directions, hidden), strict=True)):
-        return x
-    return xp.reshape(x, (directions, -1, hidden))
+    """An initial state with its sizes known: torch (2.13) reads memory that is not its own where the directions differ.
+
+    Its elements stand in order, as cuDNN wants them: an expanded one is copied.
+    """
+    if not all(known(n) and n == wanted for n, wanted in zip(xp.shape(x)[::2], (directions, hidden), strict=True)):
+        x = xp.reshape(x, (directions, -1, hidden))
+    return xp.call(torch.Tensor.contiguous, x)
 
 
 def _native(kind: str) -> Callable[..., Any]:
