@@ -242,6 +242,8 @@ def convert(
                 _prove(source, live, wide, wide if lower else result, request, tolerance, title, engines)
                 if lower is not None:
                     hub.report = prove_lowered(replace(lower, result=hub), live, source, request, tolerance)
+        elif source.check_unproved is not None:
+            source.check_unproved(live, request)
         if inputs_as_nchw or outputs_as_nchw:
             stage("turning inputs and outputs")
             result = with_channels_first(hub, inputs_as_nchw or (), outputs_as_nchw or (), validate=validate)

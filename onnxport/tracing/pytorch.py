@@ -6,8 +6,8 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -28,8 +28,9 @@ from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recor
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_guards import conditions, only_where
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
-from onnxport.tracing.pytorch_hooks import hooked, modes_for
+from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
 from onnxport.tracing.pytorch_inputs import Call, Dims
+from onnxport.tracing.pytorch_joins import joined
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_reasons import reason
@@ -173,8 +174,7 @@ def _first(
     The last resort is to trace the user's own module, not a shell of it; and where there are calls of `freezing`, with the
     answers that these get.
     """
-    first: Exception | None = None
-    registered = False
+    first, registered = None, False
     for strict, apart_from_user in ((False, True), (True, False), (False, False)):
         for call, shapes, note in attempts:
             while True:
@@ -198,7 +198,8 @@ def _first(
         plain = _first_plain(attempts)
         if plain is not None:
             return plain
-    traced = _first_answered(attempts, example, shortcuts(example), shortcut_notes)
+    traced = _first_joined(attempts, example) if first is not None and failed_on_values(first) else None
+    traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and freezing:
         runs = [recorded(item) for item in freezing]
         traced = _first_answered(attempts, example, runs[0], partial(frozen_notes, runs=runs))
@@ -223,6 +224,16 @@ def _first_answered(
             program, notes = plain
         if _takes(program, example):
             return program, (*notes, *notes_of(answers.used), *filter(None, [note]))
+    return None
+
+
+def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt whose ways behind questions for values come together; None where there is none."""
+    for call, shapes, note in attempts:
+        with suppress(Exception):  # whatever torch raises: the first error is the user's
+            program, notes = joined(partial(_export, call, shapes, False, True))
+            if _takes(program, example):
+                return program, (*notes, *filter(None, [note]))
     return None
 
 
@@ -252,7 +263,7 @@ def _export(
         torch.no_grad(),
         levels_kept(),
         unchecked(),
-        _no_fastpath(),
+        no_fastpath(),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
@@ -321,17 +332,6 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
     tensors = ((values[spec.arg.name], leaf) for spec, leaf in pairs if isinstance(leaf, torch.Tensor))
     sizes = (pair for value, leaf in tensors for pair in zip(value.shape, leaf.shape, strict=True))
     return all(is_dynamic(size) or int(size) == given for size, given in sizes)
-
-
-@contextmanager
-def _no_fastpath() -> Iterator[None]:
-    """Attention layers in their readable form, not as one opaque fused operator."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _classes_registered(call: Call) -> bool:

@@ -25,6 +25,7 @@ from onnxport.tracing.pytorch_reasons import OWN
 
 _ASKS = frozenset("__bool__ __int__ __float__ __index__ item tolist is_nonzero".split())
 _LOOPS = frozenset("__iter__ unbind".split())
+_QUESTIONS = 5_000  # of one run with answers that are given
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Place:
 Answers = dict[Place, list[Any]]
 
 
-def _place(ask: str) -> Place:
+def place_of_ask(ask: str) -> Place:
     """The line of the user's, or of a library's, that asks: the innermost that is neither torch's nor ours."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN):
@@ -59,9 +60,9 @@ class _Recorded(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         if name in _ASKS:
-            self.answers.setdefault(_place(name), []).append(result)
+            self.answers.setdefault(place_of_ask(name), []).append(result)
         elif name in _LOOPS and args and isinstance(args[0], Tensor):
-            self.answers.setdefault(_place(name), []).append(len(args[0]) if args[0].dim() else 0)
+            self.answers.setdefault(place_of_ask(name), []).append(len(args[0]) if args[0].dim() else 0)
         return result
 
 
@@ -120,15 +121,19 @@ class replayed(TorchFunctionMode):
         self._kind = kind
         self._next: dict[Place, Iterator[Any]] = {place: itertools.cycle(items) for place, items in answers.items()}
         self.used: set[Place] = set()
+        self._count = 0
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Gives an answer from the run; passes every other call on."""
         name = getattr(func, "__name__", "")
         asks, loops = name in _ASKS, name in _LOOPS
         if (asks or loops) and args and isinstance(args[0], self._kind):
-            place = _place(name)
+            place = place_of_ask(name)
             answer = next(self._next.get(place, iter(())), None)
             if asks and answer is not None:
+                self._count += 1
+                if self._count > _QUESTIONS:  # a loop that ends by the answer
+                    raise RecursionError(f"{place} asks without end")
                 self.used.add(place)
                 return answer
             if loops and answer and args[0].dim() and isinstance(args[0].shape[0], torch.SymInt):

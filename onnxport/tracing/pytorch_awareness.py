@@ -1,4 +1,4 @@
-"""Models that ask whether they are being traced, and then give other numbers: a graph of them would be wrong for every input.
+"""Models that ask whether they are being traced, and then give other numbers: refused where no proof would find it.
 
 Attention that leaves its mask to a kernel's flag in eager but builds one where it is exported is such a case.
 """
@@ -6,7 +6,7 @@ Attention that leaves its mask to a kernel's flag in eager but builds one where 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import CodeType, FunctionType
 from typing import Any
@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from onnxport.errors import TracingError
 from onnxport.graph.provenance import relative_path
+from onnxport.request import Request
 from onnxport.tracing.pytorch_answers import run_under
 from onnxport.tracing.pytorch_inputs import Call, bind
 from onnxport.tracing.pytorch_reasons import OWN
@@ -26,7 +27,7 @@ _QUESTIONS = ("is_exporting", "is_compiling", "is_dynamo_compiling")
 _OTHER = 1e-2
 
 
-def check_unaware(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> None:
+def check_unaware(model: object, request: Request) -> None:
     """Refuses a module that gives other numbers on the examples where it is told that it is being traced.
 
     Raises:
@@ -35,7 +36,7 @@ def check_unaware(model: object, inputs: object, kwargs: Mapping[str, Any] | Non
     if not isinstance(model, torch.nn.Module) or not _may_ask(model):
         return
     try:
-        call = bind(model, inputs, kwargs)
+        call = bind(model, request.inputs, request.kwargs)
         with _answers(False) as asked:
             results = _numbers(call)
         if not asked:

@@ -53,3 +53,14 @@ def _unchanged_modules_left() -> Iterator[None]:
         yield
     finally:
         torch.nn.Module._apply = apply
+
+
+@contextmanager
+def no_fastpath() -> Iterator[None]:
+    """Attention layers in their readable form, not as one opaque fused operator."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

@@ -78,12 +78,22 @@ def inputs(*zeros):
 def test_the_way_that_is_right_for_every_value(net):
     model = onnxport.convert(net.eval(), inputs=inputs())
     assert model.report.passed
-    assert "asks for a tensor's value to save work" in str(model.report.notes)
+    assert "asks for a tensor's value" in str(model.report.notes)
     for given in (inputs(), inputs(0, 1), inputs(5)):
         assert torch.allclose(torch.from_numpy(model(*[item.numpy() for item in given])), net(*given))
 
 
-@pytest.mark.parametrize("net", [Other(), OtherBelow(), Filled(), Unseen(), Stops()])
+@pytest.mark.parametrize("net", [Other(), OtherBelow(), Filled(), Unseen()])
+def test_a_branch_that_changes_the_numbers_is_no_shortcut(net):
+    """The graph has both of its ways."""
+    model = onnxport.convert(net.eval(), inputs=inputs())
+    assert "computes both ways" in str(model.report.notes)
+    x, mask = inputs(0, 1)
+    for given in (inputs(), (x, mask), (-x, mask), (-1e13 * x, mask), (-x, 0 * mask + 1), (x, 0 * mask)):
+        assert torch.allclose(torch.from_numpy(model(*[item.numpy() for item in given])), net(*given))
+
+
+@pytest.mark.parametrize("net", [Stops()])
 def test_a_branch_that_changes_the_numbers_stays_refused(net):
     with pytest.raises(TracingError, match="test_shortcuts.py"):
         onnxport.convert(net.eval(), inputs=inputs())

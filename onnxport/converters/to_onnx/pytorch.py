@@ -26,7 +26,6 @@ from onnxport.model import OnnxModel
 from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.pytorch import Traced, trace, trace_static
-from onnxport.tracing.pytorch_awareness import check_unaware
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -73,7 +72,6 @@ def _exported(model: Any, request: Request) -> OnnxModel:
     except TracingError:
         check_runs(model, request)
         raise
-    check_unaware(model, request.inputs, request.kwargs)
     try:
         return _lowered(traced, request)
     except MapEntryError:
