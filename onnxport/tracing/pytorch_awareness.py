@@ -28,7 +28,7 @@ _OTHER = 1e-2
 
 
 def check_unaware(model: object, request: Request) -> None:
-    """Refuses a module that gives other numbers on the examples where it is told that it is being traced.
+    """Refuses a module that gives other numbers on the examples where it learns that it is being traced.
 
     Raises:
         TracingError: it does; the message names the line that asks.
@@ -78,21 +78,21 @@ def _names(code: CodeType) -> set[str]:
 
 
 @contextmanager
-def _answers(told: bool) -> Iterator[dict[str, None]]:
-    """While it is active, whoever asks outside of torch is told this; the places that asked."""
+def _answers(answer: bool) -> Iterator[dict[str, None]]:
+    """While it is active, whoever asks outside of torch gets this answer; the places that asked."""
     asked: dict[str, None] = {}
 
     def question(own: Any) -> Any:
-        def answer() -> bool:
+        def reply() -> bool:
             frame = sys._getframe(1)
             if frame.f_code.co_filename.startswith(OWN):
                 return bool(own())
             while frame.f_back is not None and frame.f_code.co_name.startswith("is_"):  # a package's own spelling of it
                 frame = frame.f_back
             asked[f"{relative_path(frame.f_code.co_filename)}:{frame.f_lineno}"] = None
-            return told
+            return answer
 
-        return answer
+        return reply
 
     before = {name: getattr(torch.compiler, name) for name in _QUESTIONS if hasattr(torch.compiler, name)}
     for name, own in before.items():

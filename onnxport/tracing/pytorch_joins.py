@@ -3,7 +3,7 @@
 The model is traced twice, once where every such question is answered with no and once with yes. The two graphs are walked side by
 side: behind each question they may differ by a few operators, and what follows must be the same computation of one value or the
 other. The graph computes both and selects by the value that was asked for. Further traces, with other answers to each two
-questions, must be the same computation as the graph with its selections made so: one branch may not depend on another's.
+questions, must be the same computation as the graph with these selections: one branch may not depend on another's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class answered(TorchFunctionMode):
         _MARKER(truth, f"{_MARK}{place_of_ask(name)}")
         self._left -= 1
         if not self._left:  # while the answer is yes
-            raise NoJoin("too many questions: a loop goes on as long as a value says")
+            raise NoJoin("too many questions: a loop goes on for as long as a value asks")
         return next(self._answers)
 
 
@@ -185,8 +185,8 @@ def joined(export: Export) -> tuple[ExportedProgram, tuple[str, ...]]:
         if _expressions(no.graph, known, walk, answers) != _expressions(other.graph, known):
             raise NoJoin("what one branch does depends on another")
     no.graph_module.recompile()
-    said = "asks for a tensor's value: the graph computes both ways and selects"
-    return no, (*notes, *(f"{place} {said}" for place in dict.fromkeys(walk.places)))
+    note = "asks for a tensor's value: the graph computes both ways and selects"
+    return no, (*notes, *(f"{place} {note}" for place in dict.fromkeys(walk.places)))
 
 
 def _check_inputs(one: ExportedProgram, other: ExportedProgram) -> None:
@@ -209,7 +209,7 @@ def _expressions(
 ) -> list[int]:
     """Numbers of what the truths, the writing operators and the outputs compute: the same for the same computation.
 
-    Those of a walk's first graph with its selections made as `answers` say.
+    Those of a walk's first graph with the selections of `answers`.
     """
     numbers: dict[Node, int] = {}
     asked: list[int] = []
@@ -272,7 +272,7 @@ def _pairs(a: Node, b: Node) -> Iterator[tuple[Any, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Arguments in lists and dicts; a slice as what it is made of."""
+    """Arguments in lists and dicts; a slice as its parts."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
