@@ -147,9 +147,14 @@ def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -
     return op.Slice(op.Concat(result, spare, axis=0), [0], [size], [0])
 
 
-@aten.lower("aten::nonzero_numpy", "aten::where.default", cases=[case(lambda x: torch.where(x > 0), f32(3, 4))])
+@aten.lower(
+    "aten::nonzero_numpy",
+    "aten::where.default",
+    cases=[case(lambda x: torch.where(x > 0), f32(3, 4)), case(lambda x: torch.where(x), f32())],
+)
 def nonzero_numpy(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
     """NonZero, a vector an axis."""
+    x = x if rank(x) else op.Reshape(x, [1])
     return tuple(_rows(op, op.NonZero(op.cast(x, ir.DataType.BOOL)), max(rank(x), 1)))
 
 

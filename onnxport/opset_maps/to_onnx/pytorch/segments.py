@@ -209,11 +209,12 @@ _SEGMENTS: dict[str, tuple[Reduction, float]] = {
         case(
             lambda x, n, r=reduce: torch.segment_reduce(x, r, lengths=n, unsafe=True),
             f32(6, 3),
-            np.array([2, 0, 3, 1]),
+            np.array([2, 0, 3, rest]),
             min_opset=18,
-            name=reduce,
+            name=f"{reduce}-{rest}",
         )
         for reduce in _SEGMENTS
+        for rest in (0, 1)
     ]
     + [
         case(
@@ -253,9 +254,12 @@ def segment_reduce(
     inner = list(range(axis + 1, rank(data)))
     widened = [op.Unsqueeze(item, op.axes(*inner)) if inner else item for item in (segment, counts)]
     reduction, neutral = _SEGMENTS[reduce]
-    shape = op.Concat(op.shape(counts), op.Slice(op.shape(data), [axis + 1], [END], [0]), axis=0)
+    # One segment more, for elements behind the last one, which torch checks for unless it is told not to (unsafe).
+    segments = op.Add(op.shape(counts), np.eye(rank(counts), dtype=np.int64)[axis])
+    shape = op.Concat(segments, op.Slice(op.shape(data), [axis + 1], [END], [0]), axis=0)
     start = op.Expand(op.const(neutral if initial is None else initial, data.dtype), shape)
     result = scatter_elements(op, start, op.Expand(widened[0], op.shape(data)), data, axis, reduction)
+    result = op.Slice(result, [0], [-1], [axis])
     if reduce != "mean":
         return result
     if initial is None:

@@ -40,12 +40,12 @@ def space_to_batch(op: OpBuilder, input: ir.Value, block_shape: ir.Value, paddin
     inner: list[int | ir.Value] = [dims[0]]
     for axis, block in enumerate(blocks):
         inner += [op.Div(dims[axis + 1], block), block]
-    x = op.Reshape(x, op.shape_vector([*inner, *dims[m + 1 :]]))
+    x = op.Reshape(x, op.shape_vector([*inner, *dims[m + 1 :]]), allowzero=1 if op.opset >= 14 else None)
     rest = list(range(1 + 2 * m, 1 + 2 * m + n - m - 1))
     x = op.Transpose(x, perm=[*(2 + 2 * i for i in range(m)), 0, *(1 + 2 * i for i in range(m)), *rest])
     batch = op.Mul(dims[0], int(np.prod(blocks)))
     outer = [op.Div(dims[axis + 1], block) for axis, block in enumerate(blocks)]
-    return op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]))
+    return op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]), allowzero=1 if op.opset >= 14 else None)
 
 
 @tensorflow.lower(
@@ -58,13 +58,13 @@ def batch_to_space(op: OpBuilder, input: ir.Value, block_shape: ir.Value, crops:
     m, n = len(blocks), rank(input)
     dims = [op.dim(input, axis) for axis in range(n)]
     batch = op.Div(dims[0], int(np.prod(blocks)))
-    x = op.Reshape(input, op.shape_vector([*blocks, batch, *dims[1:]]))
+    x = op.Reshape(input, op.shape_vector([*blocks, batch, *dims[1:]]), allowzero=1 if op.opset >= 14 else None)
     order = [m]
     for i in range(m):
         order += [m + 1 + i, i]
     x = op.Transpose(x, perm=[*order, *range(2 * m + 1, m + n)])
     outer = [op.Mul(dims[axis + 1], block) for axis, block in enumerate(blocks)]
-    x = op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]))
+    x = op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]), allowzero=1 if op.opset >= 14 else None)
     cuts = static_ints(op, crops, "crops")
     if not any(cuts):
         return x

@@ -19,10 +19,27 @@ SQUARE = np.array(
 )
 
 
-@tensorflow.lower("Cholesky BatchCholesky", cases=[case(lambda x: tf.linalg.cholesky(x), SQUARE)])
+_INDEFINITE = np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]], np.float32)
+
+
+@tensorflow.lower(
+    "Cholesky BatchCholesky",
+    cases=[
+        case(lambda x: tf.linalg.cholesky(x), SQUARE),
+        case(lambda x: tf.linalg.band_part(tf.linalg.cholesky(x), -1, 0), _INDEFINITE),
+    ],
+)
 def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The lower triangular factor."""
-    return op.cast_like(linear_algebra.cholesky(op, input), input)
+    """The lower triangular factor; NaN for all of a matrix that is not positive definite."""
+    factor = op.cast_like(linear_algebra.cholesky(op, input), input)
+    n = rank(factor)
+    rows, columns = (positions(op, factor, n - 2 + place) for place in (0, 1))
+    rows, columns = op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [0])
+    beside = op.Not(op.Equal(rows, columns))
+    good = op.cast(op.Or(beside, op.Greater(factor, 0.0)), ir.DataType.FLOAT)
+    failed = op.Less(op.reduce("ReduceMin", good, [n - 2, n - 1], keepdims=True), 1.0)
+    lost = op.And(failed, op.GreaterOrEqual(rows, columns))
+    return op.Where(lost, op.const(np.nan, factor.dtype), factor)
 
 
 @tensorflow.lower("MatrixInverse BatchMatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), SQUARE)])

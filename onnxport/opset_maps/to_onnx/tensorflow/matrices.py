@@ -277,7 +277,8 @@ def matrix_square_root(op: OpBuilder, input: ir.Value) -> ir.Value:
 
 @tensorflow.lower(
     "CholeskyGrad",
-    cases=[case(lambda dy: tf.raw_ops.CholeskyGrad(l=np.linalg.cholesky(SQUARE), grad=dy), f32(2, 3, 3))],
+    cases=[case(lambda dy: tf.raw_ops.CholeskyGrad(l=np.linalg.cholesky(SQUARE), grad=dy), f32(2, 3, 3), min_opset=14)],
+    min_opset=14,
 )
 def cholesky_grad(op: OpBuilder, l: ir.Value, grad: ir.Value) -> ir.Value:
     """L'^-1 P(L' dL) L^-1 made symmetric, P the lower triangle with half of the diagonal.
