@@ -29,6 +29,9 @@ _FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE = 2, 6, 64
 _SAFE_INTEGER = 3
 ATTEMPTS = 10
 
+# What these give are numbers of their first operand: lengths are sorted before a recurrent layer takes them.
+_SAME_NUMBERS = frozenset(("Cast", "CastLike", "Identity", "TopK", "Gather", "GatherElements"))
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -169,10 +172,10 @@ class Drawing:
         return self._array(value, spec, shape)
 
     def _ruled(self, value: ir.Value) -> Any:
-        """What the rule of an operator that reads the value itself, or a cast of it, has for it."""
+        """What the rule of an operator that reads the value itself, or the same numbers in another order, has for it."""
         readers = list(value.uses())
         for node, index in readers:
-            if node.op_type in ("Cast", "CastLike", "Identity") and index == 0:
+            if node.op_type in _SAME_NUMBERS and index == 0:
                 readers.extend(node.outputs[0].uses())
                 continue
             rule = RULES.get(node.op_type)
