@@ -315,8 +315,9 @@ def _program(
         return program
 
 
-# Dynamo, of buffers that it writes to; export, of a part that the user compiles
+# Dynamo, of buffers that it writes to; export, of a part that the user compiles; torch, of how a library declares its operators
 _NEEDLESS = (
+    "`create_unbacked_symint` is deprecated",
     "While compiling, we found certain side effects",
     "torch.compile is ignored when called inside torch.export",
 )

@@ -25,8 +25,10 @@ ALONE = {
         random: gumbel is_drawn -- draws without replacement, which TensorFlow lacks, and random truths
         recurrence: ProjectedLstm ordered_gates stacked -- TensorFlow's recurrent layers are loops
         reductions: first_extreme mean -- NaN is kept, which TensorFlow's ArgMax passes over
+        regions: aligned max_pooled own_channels own_means without_samples -- torchvision's, which TensorFlow lacks
         scatter: require_reduction -- index_put, which TensorFlow lacks
         special: multigammaln ndtr -- TensorFlow has no such operator, or composes it
+        suppression: corner_overlap_of selected -- corners in order, of which TensorFlow's operators know nothing
         windows: average_pool global_max_pool max_pool max_pool_with_places -- ceil_mode and counted padding
     """,
     "tensorflow": """
@@ -54,7 +56,7 @@ ALONE = {
         recurrence_matching: as_recurrence -- loops are read back as recurrent layers
         reductions: without_nan -- ArgMax passes over NaN
         strings: all_joined around each joined parts substituted without_ends words -- PyTorch has no strings
-        suppression: Kept greedy overlap_of -- detection, which torch keeps in torchvision
+        suppression: Kept overlap_of -- scores that are lessened, corners in any order
         special: digamma lgamma zeta -- rows of the elementwise table in PyTorch
         windows: greatest_and_place greatest_of_windows -- MaxPool of whole numbers, which PyTorch's map has as one of floats
     """,

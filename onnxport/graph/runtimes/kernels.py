@@ -18,6 +18,8 @@ REDUCES_EMPTY_FROM_THE_LAST = False
 # The operands of recurrent layers on which no gate saturates: there the kernels' approximations of Sigmoid and Tanh give
 # exact zeros in place of small numbers.
 GATE_LIMIT = 1.0
+# From this opset on there is no kernel for RoiAlign and MaxRoiPool (1.31).
+REGIONS_BELOW = 22
 
 
 def exact_transform(size: int) -> bool:

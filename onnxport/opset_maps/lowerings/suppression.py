@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
@@ -51,6 +52,37 @@ def overlap_of(op: OpBuilder, boxes: ir.Value) -> Similarity:
         return o.Where(empty, o.const(0.0), o.Div(shared, o.Sub(o.Add(area, area_i), shared)))
 
     return similarity
+
+
+def corner_overlap_of(op: OpBuilder, boxes: ir.Value) -> Similarity:
+    """The quotient of intersection and union with one box, of least and greatest corners [n, 4] in the boxes' own type.
+
+    NaN of two boxes without an area.
+    """
+    corners = op.Pad(boxes, op.const([0, 0, 1, 0]))
+    left, top, right, bottom = (op.Gather(corners, i, axis=1) for i in range(4))
+    area = op.Mul(op.Sub(right, left), op.Sub(bottom, top))
+    none = op.const(0.0, boxes.dtype)
+
+    def similarity(o: OpBuilder, i: ir.Value) -> ir.Value:
+        one = [o.Gather(item, i, axis=0) for item in (left, top, right, bottom, area)]
+        width = o.Max(o.Sub(o.Min(right, one[2]), o.Max(left, one[0])), none)
+        height = o.Max(o.Sub(o.Min(bottom, one[3]), o.Max(top, one[1])), none)
+        shared = o.Mul(width, height)
+        return o.Div(shared, o.Sub(o.Add(one[4], area), shared))
+
+    return similarity
+
+
+def selected(op: OpBuilder, boxes: ir.Value, scores: ir.Value, threshold: float) -> ir.Value:
+    """The numbers of the boxes that stay, best first, by NonMaxSuppression; least and greatest corners and scores of float32."""
+    left, top, right, bottom = (op.Gather(boxes, i, axis=1) for i in range(4))
+    # The operator sorts a box's corners; a box with its corners exchanged overlaps none here, as one without an area there.
+    exchanged = op.Unsqueeze(op.Or(op.Less(right, left), op.Less(bottom, top)), op.axes(1))
+    proper = op.Unsqueeze(op.Where(exchanged, op.const(0.0), boxes), op.axes(0))
+    every = op.const([np.iinfo(np.int64).max])
+    places = op.NonMaxSuppression(proper, op.Unsqueeze(scores, op.axes(0, 1)), every, op.const(np.float32(threshold)))
+    return op.Gather(places, 2, axis=1)
 
 
 def greedy(

@@ -1,0 +1,106 @@
+"""Heads of detectors and prompts of segmenters with what comes behind them, written by hand: each to a proved file."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+from torch import nn  # noqa: E402
+
+import onnxport  # noqa: E402
+from tests import torchvision_operators  # noqa: E402
+
+torchvision_operators.declare()
+
+
+class GridHead(nn.Module):
+    """Boxes on a grid with anchors, a filter of confidence, suppression within each class (as YOLO does)."""
+
+    def __init__(self, confidence=0.5):
+        super().__init__()
+        self.confidence = confidence
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.SiLU(), nn.Conv2d(8, 3 * 8, 3, 4, 1))
+        self.register_buffer("anchors", torch.tensor([[10.0, 13.0], [16.0, 30.0], [33.0, 23.0]]))
+
+    def forward(self, image):
+        cells = self.body(image)
+        count, _, height, width = cells.shape
+        cells = cells.view(count, 3, 8, height, width).permute(0, 1, 3, 4, 2).sigmoid()
+        y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        middle = (cells[..., :2] * 2 - 0.5 + torch.stack((x, y), -1)) * 8
+        size = (cells[..., 2:4] * 2) ** 2 * self.anchors.view(1, 3, 1, 1, 2)
+        found = torch.cat((middle - size / 2, middle + size / 2, cells[..., 4:]), -1).reshape(-1, 8)
+        found = found[found[:, 4] > self.confidence]
+        scores, labels = (found[:, 5:] * found[:, 4:5]).max(1)
+        kept = torch.ops.torchvision.nms(found[:, :4] + labels[:, None] * 4096.0, scores, 0.45)[:20]
+        return {"boxes": found[kept, :4], "scores": scores[kept], "labels": labels[kept]}
+
+
+class SetHead(nn.Module):
+    """The best class of each query but the last, which stands for none (as DETR does)."""
+
+    def forward(self, logits, boxes, sizes):
+        scores, labels = logits.softmax(-1)[..., :-1].max(-1)
+        x, y, width, height = boxes.unbind(-1)
+        corners = torch.stack((x - width / 2, y - height / 2, x + width / 2, y + height / 2), -1)
+        height, width = sizes.unbind(1)
+        return scores, labels, corners * torch.stack((width, height, width, height), 1)[:, None]
+
+
+class Prompts(nn.Module):
+    """Points and a box become tokens; masks are enlarged and scored by how stable they are (as Segment Anything does)."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("frequencies", torch.randn(2, 8))
+        self.kinds = nn.Embedding(4, 16)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def encoded(self, points):
+        angles = 2 * torch.pi * ((2 * points - 1) @ self.frequencies)
+        return torch.cat((angles.sin(), angles.cos()), -1)
+
+    def forward(self, image, points, labels, box):
+        tokens = self.encoded((points + 0.5) / 32) * (labels != -1)[..., None]
+        tokens = tokens + self.kinds((labels == 1).long()) * (labels != -1)[..., None]
+        corners = self.encoded((box.reshape(-1, 2, 2) + 0.5) / 32) + self.kinds.weight[2:]
+        tokens = torch.cat((tokens, corners), 1)
+        pixels = image.flatten(2).transpose(1, 2)
+        tokens = tokens + self.attention(tokens, pixels, pixels, need_weights=False)[0]
+        masks = (tokens[:, -3:] @ pixels.transpose(1, 2)).unflatten(2, image.shape[2:])
+        masks = nn.functional.interpolate(masks, (32, 32), mode="bilinear", align_corners=False)
+        inner, outer = ((masks > limit).sum((-1, -2)) for limit in (1.0, -1.0))
+        stability = inner / outer.clamp(min=1)
+        best = stability.argmax(1)
+        return masks[torch.arange(len(masks)), best] > 0, stability
+
+
+def image(*shape):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 2.0], ids=["some", "none"])
+def test_a_grid_of_boxes(confidence):
+    torch.manual_seed(0)
+    head = GridHead(confidence).eval()
+    model = onnxport.convert(head, inputs=(image(1, 3, 64, 64),), validate=confidence < 1)
+    assert [value.name for value in model.model.graph.outputs] == ["boxes", "scores", "labels"]
+    for other in (image(1, 3, 64, 64), image(1, 3, 64, 64).flip(3)):
+        expected = head(other)
+        assert len(expected["boxes"]) == (20 if confidence < 1 else 0)
+        for given, wanted in zip(model(other), expected.values(), strict=True):
+            torch.testing.assert_close(torch.from_numpy(given), wanted)
+
+
+def test_a_set_of_boxes():
+    inputs = (image(2, 10, 5) * 6 - 3, image(2, 10, 4), torch.tensor([[480.0, 640.0], [96.0, 128.0]]))
+    assert onnxport.convert(SetHead().eval(), inputs=inputs).report.verdict == "passed"
+
+
+def test_prompts_of_points_and_a_box():
+    torch.manual_seed(0)
+    labels = torch.tensor([[1, 0, -1], [0, 1, 1]])
+    inputs = (image(2, 16, 8, 8) * 2 - 1, image(2, 3, 2) * 32, labels, torch.tensor([[2.0, 3, 20, 30], [0, 0, 31, 9]]))
+    assert onnxport.convert(Prompts().eval(), inputs=inputs).report.verdict == "passed"
