@@ -172,7 +172,14 @@ def combined_non_max_suppression(
         raise UnsupportedOperator("CombinedNonMaxSuppression: the number of classes is dynamic")
     total, per_class = (static_int(op, item, "size") for item in (max_total_size, max_output_size_per_class))
     total = min(total, per_class * classes) if pad_per_class else total
-    batch, count = op.dim(scores, 0), op.dim(scores, 1)
+    least = op.const(-np.inf, ir.DataType.FLOAT)
+    batch = op.dim(scores, 0)
+    if not isinstance(
+        scores.shape[1] if scores.shape is not None else None, int
+    ):  # a box that is never chosen, for no boxes
+        boxes = op.Concat(boxes, op.Expand(op.const(0.0), op.Concat(batch, [1, own, 4], axis=0)), axis=1)
+        scores = op.Concat(scores, op.Expand(least, op.Concat(batch, [1, classes], axis=0)), axis=1)
+    count = op.dim(scores, 1)
     # Each class of each image is a batch entry of its own.
     by_class = op.Transpose(boxes, perm=[0, 2, 1, 3])
     if own != classes:
@@ -186,7 +193,6 @@ def combined_non_max_suppression(
         op.Reshape(op.cast(score_threshold, ir.DataType.FLOAT), [1]),
     )
     target = op.Add(op.Mul(op.Gather(kept, 0, axis=1), count), op.Gather(kept, 2, axis=1))
-    least = op.const(-np.inf, ir.DataType.FLOAT)
     chosen = op.ScatterElements(
         op.Expand(least, op.Shape(flat_scores)), target, op.Gather(flat_scores, target, axis=0), axis=0
     )
