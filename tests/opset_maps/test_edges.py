@@ -12,7 +12,8 @@ ALWAYS = {
     "torch": (
         "torch.i0:float32 torch.special.i1:float64 torch.igamma:float32 torch.special.zeta:float32 torch.polygamma(2):float32 "
         "torch.polygamma(1):float16 torch.gcd:int32 torch.lcm:int32 F.threshold:int64 F.gelu:float16 torch.floor_divide:int64 "
-        "torch.floor_divide:int32 torch.igamma:float64 torch.polygamma(1):float64 torch.add(alpha):float32"
+        "torch.floor_divide:int32 torch.igamma:float64 torch.polygamma(1):float64 torch.add(alpha):float32 "
+        "torch.special.ndtr:float16"
     ).split(),
     "tensorflow": (
         "tf.math.igamma:float32 tf.math.igammac:float32 tf.math.special.fresnel_sin:float32 tf.nn.gelu:float16 "

@@ -62,7 +62,9 @@ def ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
         return op.Sub(wide, op.Sub(wide, x))
 
     factor = float(np.float32(math.sqrt(0.5)))
-    error = rounded(op.Erf(rounded(op.Mul(op.cast(value, ir.DataType.FLOAT), factor))))
+    wide = op.cast(value, ir.DataType.FLOAT)
+    wide = op.Where(op.Greater(op.Abs(wide), 100.0), op.Mul(op.Sign(wide), 100.0), wide)  # the product is a number
+    error = rounded(op.Erf(rounded(op.Mul(wide, factor))))
     return op.cast(op.Mul(op.Add(error, 1.0), 0.5), value.dtype)
 
 
