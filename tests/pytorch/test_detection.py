@@ -104,3 +104,14 @@ def test_prompts_of_points_and_a_box():
     labels = torch.tensor([[1, 0, -1], [0, 1, 1]])
     inputs = (image(2, 16, 8, 8) * 2 - 1, image(2, 3, 2) * 32, labels, torch.tensor([[2.0, 3, 20, 30], [0, 0, 31, 9]]))
     assert onnxport.convert(Prompts().eval(), inputs=inputs).report.verdict == "passed"
+
+
+@pytest.mark.parametrize("name, rest", [("ps_roi_align", (1.0, 2, 2, -1)), ("ps_roi_pool", (1.0, 2, 2))])
+def test_no_regions(name, rest):
+    pool = getattr(torch.ops.torchvision, name)
+    regions = torch.tensor([[0.0, 1, 1, 6, 7], [1, 0, 0, 9, 9]])
+    shapes = {"x": {}, "rois": {0: "regions"}}
+    pooled, inputs = (lambda x, rois: pool(x, rois, *rest)[0]), (image(2, 8, 10, 10), regions)
+    model = onnxport.convert(pooled, inputs=inputs, dynamic_shapes=shapes, validate=False)
+    torch.testing.assert_close(torch.from_numpy(model(*inputs)), pooled(*inputs))
+    assert model(image(2, 8, 10, 10), regions[:0]).shape == (0, 2, 2, 2)

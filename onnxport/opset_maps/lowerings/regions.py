@@ -114,11 +114,15 @@ def own_channels(op: OpBuilder, every: ir.Value, pooled: Pooled) -> ir.Value:
     """Of [regions, channels * places, height, width] the channels of each place: [regions, channels, height, width]."""
     height, width = pooled
     places = height * width
-    apart = op.Reshape(every, op.Concat(op.dim(every, 0), op.const([-1, places, places]), axis=0))
+    apart = op.Reshape(
+        every, op.Concat(op.dim(every, 0), _channels(op, every, places), op.const([places, places]), axis=0)
+    )
     by_place = op.Transpose(apart, perm=[2, 3, 0, 1])
     own = op.GatherND(by_place, op.const([[i, i] for i in range(places)]))  # [places, regions, channels]
     together = op.Transpose(own, perm=[1, 2, 0])
-    return op.Reshape(together, op.Concat(op.dim(every, 0), op.const([-1, height, width]), axis=0))
+    return op.Reshape(
+        together, op.Concat(op.dim(every, 0), _channels(op, every, places), op.const([height, width]), axis=0)
+    )
 
 
 def max_pooled(op: OpBuilder, x: ir.Value, rois: ir.Value, scale: float, pooled: Pooled) -> ir.Value:
@@ -141,7 +145,9 @@ def own_means(op: OpBuilder, x: ir.Value, rois: ir.Value, scale: float, pooled: 
     height, width = pooled
     in_rows, in_columns = _bins(op, rois, scale, pooled, x, inclusive=0)
     of_each = op.Gather(x, _images(op, rois), axis=0)
-    shape = op.Concat(op.dim(rois, 0), op.const([-1, height, width]), op.dim(x, 2), op.dim(x, 3), axis=0)
+    shape = op.Concat(
+        op.dim(rois, 0), _channels(op, x, height * width), op.const([height, width]), op.dim(x, 2), op.dim(x, 3), axis=0
+    )
     apart, none = op.Reshape(of_each, shape), op.const(0.0, x.dtype)
     inside = op.Unsqueeze(in_columns, op.axes(1, 2, 4))
     wide = op.reduce("ReduceSum", op.Where(inside, apart, none), [5], keepdims=False)
@@ -199,6 +205,11 @@ def _scaled(op: OpBuilder, rois: ir.Value, index: int, scale: float) -> ir.Value
 
 def _column(op: OpBuilder, rois: ir.Value, index: int) -> ir.Value:
     return op.Slice(rois, op.const([index]), op.const([index + 1]), op.const([1]))
+
+
+def _channels(op: OpBuilder, x: ir.Value, places: int) -> ir.Value:
+    """How many channels each place has, a vector of one element; of no regions Reshape can't infer it."""
+    return op.Div(op.dim(x, 1), op.const([places]))
 
 
 def _images(op: OpBuilder, rois: ir.Value) -> ir.Value:

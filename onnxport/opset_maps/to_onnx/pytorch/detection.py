@@ -110,6 +110,7 @@ def roi_align(
     cases=[
         case(lambda x, r: _vision("ps_roi_align", x, r, 0.5, 2, 3, 2)[0], f32(2, 12, 10, 10), _ROIS),
         case(lambda x, r: _vision("ps_roi_align", x, r, 1.0, 2, 2, -1)[0], f64(2, 8, 10, 10), _ROIS.astype("float64")),
+        case(lambda x, r: _vision("ps_roi_align", x, r[r[:, 0] > 5], 1.0, 2, 2, -1)[0], f32(2, 8, 10, 10), _ROIS),
     ],
 )
 def ps_roi_align(
@@ -153,6 +154,7 @@ def roi_pool(
     cases=[
         case(lambda x, r: _vision("ps_roi_pool", x, r, 1.0, 2, 3)[0], f32(2, 12, 10, 10), _ROIS),
         case(lambda x, r: _vision("ps_roi_pool", x, r, 0.5, 2, 2)[0], f64(2, 8, 10, 10), _ROIS.astype("float64")),
+        case(lambda x, r: _vision("ps_roi_pool", x, r[r[:, 0] > 5], 1.0, 2, 2)[0], f32(2, 8, 10, 10), _ROIS),
     ],
 )
 def ps_roi_pool(
