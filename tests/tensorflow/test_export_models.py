@@ -335,3 +335,19 @@ def test_opsets(opset):
     model = converted(Affine(), target_opset=opset)
     assert model.opset == opset
     np.testing.assert_allclose(model(X)[1], Affine()(X)["logits"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [None, 20])
+@pytest.mark.parametrize("padding", ["valid", "same", "causal"])
+def test_dilated_convolutions_are_one_node(length, padding):
+    layer = tf.keras.layers.Conv1D(4, 3, padding=padding, dilation_rate=3)
+    steps = tf.keras.Input((length, 3))
+    model = onnxport.convert(tf.keras.Model(steps, layer(steps)))
+    assert model.report.verdict == "passed"
+    nodes = [node.op_type for node in model.proto.graph.node]
+    assert nodes.count("Conv") == 1
+    assert not any(name == "Reshape" for name in nodes if length)
+    dilations = [
+        list(item.ints) for node in model.proto.graph.node for item in node.attribute if item.name == "dilations"
+    ]
+    assert dilations == [[1, 3]]
