@@ -241,8 +241,8 @@ def test_a_model_is_served_whatever_its_names_are(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("g () => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }", "without inputs"),
-        ("g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }", "Keras models take tensors"),
+        ("g (uint8[N] x) => (uint8[H, W, 3] y) { y = ImageDecoder(x) }", "ImageDecoder: no mapping"),
+        ("g (seq(uint8[N]) x, uint8[N] z) => (uint8[H, W, 3] y) { y = ImageDecoder(z) }", "is no tensor"),
     ],
 )
 def test_what_has_no_form_in_keras_is_refused(text, message):

@@ -17,21 +17,38 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.graph.atomic import atomic_path
 from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.keras.backend import scope_name
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
-from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel
+from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel, RunTimeModel
 from onnxport.opset_maps.from_onnx.values import carrier
 
 
-def build(model: ir.Model) -> OnnxModel:
-    """The model as a functional Keras model.
+def build(model: ir.Model) -> OnnxModel | RunTimeModel:
+    """The model as a functional Keras model, or, where Keras can't know what one has to, as one whole.
 
     It is called with the graph's inputs in graph order, and gives one value or a tuple in graph output order. Its inputs are
     named as in the graph; Keras allows no "/" in a name, "." takes its place.
 
     Raises:
+        UnsupportedOperator: operators that have no form in Keras, all of them at once.
+        InvalidModelError: the graph is malformed.
+    """
+    try:
+        return functional(model)
+    except UnsupportedOperator as error:
+        try:
+            name = scope_name(model.graph.name or "onnx") or "onnx"
+            return RunTimeModel(model, keras.backend.backend(), name=name)
+        except UnsupportedOperator:
+            raise error from None
+
+
+def functional(model: ir.Model) -> OnnxModel:
+    """The model as a functional Keras model.
+
+    Raises:
         UnsupportedOperator: operators that have no form in Keras, all of them at once; a graph without inputs, or one that takes
             or gives something else than tensors of known rank.
-        InvalidModelError: the graph is malformed.
     """
     xp = KerasNamespace()
     walk = Walk(model, xp, maps.keras_native)
@@ -57,7 +74,7 @@ def build(model: ir.Model) -> OnnxModel:
     return OnnxModel(inputs if len(inputs) > 1 else inputs[0], finals if len(finals) > 1 else finals[0], name=name)
 
 
-def save(obj: OnnxModel, path: str | os.PathLike[str]) -> None:
+def save(obj: OnnxModel | RunTimeModel, path: str | os.PathLike[str]) -> None:
     """Writes an imported model as a ``.keras`` file.
 
     Raises:

@@ -50,6 +50,7 @@ class OnnxModule(tf.Module):
         self._walk = walk
         self._namespace = TensorFlowNamespace(held)
         self._deciding: list[int] = []
+        self._is_resolved = True  # whether one traced function is the model
         self._keys: Sequence[tuple[Any, ...] | None] = ()
         self._by_values: dict[tuple[Any, ...], Any] = {}
         self._call = self._traced()
@@ -72,17 +73,18 @@ class OnnxModule(tf.Module):
 
     def _traced(self) -> Any:
         """The model as a traced function of all its inputs, or one that traces for the values of some."""
+        self._deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
         if None in self._specs:  # how many tensors a sequence holds is known when it is given
-            self._deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
+            self._is_resolved = False
+            self._walk.check_operators()
             return self._call_by_values
         function = tf.function(self._run, input_signature=self._specs, autograph=False)
         try:
             function.get_concrete_function()  # all that has no form is refused here, not at the first call
         except UnsupportedOperator as error:
-            deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
-            if not deciding or sum(item.count for item in error.operators) > self._namespace.deferred:
+            if self._refuses(error):
                 raise
-            self._deciding = deciding
+            self._is_resolved = False
             return self._call_by_values
         return function
 
@@ -102,21 +104,36 @@ class OnnxModule(tf.Module):
             for keys, item in zip(self._keys, results, strict=True)
         ]
 
+    def _refuses(self, error: UnsupportedOperator) -> bool:
+        """Whether an operator was refused for another reason than that a value or size is not known yet."""
+        return sum(item.count for item in error.operators) > self._namespace.deferred
+
     def _call_by_values(self, *inputs: tf.Tensor) -> Any:
-        """A graph whose structure follows from values of its inputs, as the axes of a reduction: traced for each of them."""
+        """A graph whose structure follows from values of its inputs, as the axes of a reduction: traced for each of them.
+
+        It is traced for each shape of the others too. What decides it may also be computed within: then it runs eagerly.
+        """
         arrays = {i: inputs[i].numpy() for i in self._deciding}
-        key = tuple((i, array.shape, array.tobytes()) for i, array in arrays.items())
+        known = {i: HostValue(array, ir.DataType.from_numpy(array.dtype)) for i, array in arrays.items()}
+        others = [item for i, item in enumerate(inputs) if i not in known]
+        key = (*((i, array.shape, array.tobytes()) for i, array in arrays.items()), *map(_layout, others))
+
+        def call(*others: Operand) -> Any:
+            rest = iter(others)
+            return self._run(*(known[i] if i in known else next(rest) for i in range(len(self._specs))))
+
         if key not in self._by_values:
-            known = {i: HostValue(array, ir.DataType.from_numpy(array.dtype)) for i, array in arrays.items()}
-
-            def call(*others: Operand) -> Any:
-                rest = iter(others)
-                return self._run(*(known[i] if i in known else next(rest) for i in range(len(self._specs))))
-
-            specs = [spec for i, spec in enumerate(self._specs) if i not in known]
-            signature = {} if None in specs else {"input_signature": specs}
-            self._by_values[key] = tf.function(call, autograph=False, **signature)
-        return self._by_values[key](*(item for i, item in enumerate(inputs) if i not in arrays))
+            tensors = all(isinstance(item, tf.Tensor) for item in others)
+            specs = [tf.TensorSpec(item.shape, item.dtype) for item in others] if tensors else None
+            traced = tf.function(call, autograph=False, **({} if specs is None else {"input_signature": specs}))
+            try:
+                traced.get_concrete_function(*([] if specs is not None else others))
+                self._by_values[key] = traced
+            except UnsupportedOperator as error:
+                if self._refuses(error):
+                    raise
+                self._by_values[key] = None
+        return (self._by_values[key] or call)(*others)
 
     def __call__(self, *inputs: object) -> Any:
         """The model's outputs.
@@ -142,8 +159,8 @@ class OnnxModule(tf.Module):
         Raises:
             UnsupportedOperator: values of its inputs decide what the graph does, which one traced function can't follow.
         """
-        if self._deciding:
-            names = ", ".join(self.input_names[i] for i in self._deciding)
+        if not self._is_resolved:
+            names = ", ".join(self.input_names[i] for i in self._deciding) or "its inputs"
             raise UnsupportedOperator(
                 f"the values of {names} decide what the model computes: a SavedModel can't hold it"
             )
@@ -212,6 +229,13 @@ def _spec(value: ir.Value, name: str) -> tf.TensorSpec | None:
 def _may_decide(spec: tf.TensorSpec | None) -> bool:
     """Whether an input may hold axes, counts or a flag."""
     return spec is not None and spec.dtype != tf.string and spec.shape.rank is not None and spec.shape.rank <= 1
+
+
+def _layout(item: Any) -> Any:
+    """What of an input a traced function depends on."""
+    if isinstance(item, (list, tuple)):
+        return tuple(map(_layout, item))
+    return (tuple(item.shape), item.dtype) if isinstance(item, (tf.Tensor, tf.Variable)) else None
 
 
 def _declared(item: object, value: ir.Value) -> Any:

@@ -25,6 +25,7 @@ from onnxport.converters.from_onnx.inference import inferred
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
+from onnxport.graph.bodies import every_node
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.graph.runtimes.pools import without_questions
@@ -100,6 +101,29 @@ class Walk:
         if self._unsupported:
             raise UnsupportedOperator.of(self._unsupported, mapping=_WAY_OUT.format(framework=self.xp.framework))
         return [to_tensor(self.xp, item) for item in outputs]
+
+    def check_operators(self) -> None:
+        """Meets all operators without computing any, where that has to wait for the inputs.
+
+        Raises:
+            UnsupportedOperator: those that have no entry and no function body, all at once.
+        """
+        missing: list[Unsupported] = []
+        graphs: list[ir.Graph | ir.Function] = [self.model.graph, *self.model.functions.values()]
+        for body in graphs:
+            opsets = {"": 1, **self.model.graph.opset_imports, **body.opset_imports}
+            for node in every_node(body):
+                domain = "" if node.domain == "ai.onnx" else node.domain
+                schema = schemas.find_schema(domain, node.op_type, opsets.get(domain, 1))
+                bodied: Any = schema  # the stubs know nothing of function bodies
+                version = schema.since_version if schema is not None else opsets.get(domain, 1)
+                known = node.op_identifier() in self.model.functions or any(
+                    self._entries(domain, node.op_type, version)
+                )
+                if not known and not (schema and (bodied.has_function or bodied.has_context_dependent_function)):
+                    missing.append(Unsupported("onnx", title(node), "", label(node)))
+        if missing:
+            raise UnsupportedOperator.of(missing, mapping=_WAY_OUT.format(framework=self.xp.framework))
 
     def graph(self, graph: ir.Graph | ir.Function, inputs: Sequence[Operand], frame: _Frame) -> list[Operand]:
         """The outputs of a subgraph or function body for `inputs`."""

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, object_array
+from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, HostValue, object_array
 
 OF_NAME = {name: dtype for dtype, name in TYPE_NAMES.items()}
 
@@ -51,6 +51,8 @@ def encode(item: object) -> Any:
             return {"slot": item.index}
         case Constant():
             return {"constant": _array(item.array)}
+        case HostValue():
+            return {"host": [_array(item.array), item.dtype.name]}
         case ir.DataType():
             return {"dtype": item.name}
         case np.ndarray():
@@ -86,6 +88,8 @@ def decode(item: object) -> Any:
             return ir.DataType[content]
         case "array":
             return _array_of(content)
+        case "host":
+            return HostValue(_array_of(content[0]), ir.DataType[content[1]])
         case "float":
             return float(content)
         case "tuple":

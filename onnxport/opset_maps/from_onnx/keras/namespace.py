@@ -9,12 +9,17 @@ from typing import Any
 import keras
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras import recognised
+from onnxport.opset_maps.from_onnx.keras.coding import encode
 from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
+from onnxport.opset_maps.from_onnx.keras.primitives import results_of
+from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator, form_of, results_of_call
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Ints, all_known
+from onnxport.opset_maps.from_onnx.namespace import Call, Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.values import Int, Ints, UnknownUntilRun, all_known
 
 
 def _or_layer(name: str, recognise: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,6 +120,20 @@ class KerasArrays(KerasControlFamily):
         if id(x) in self.products and len(value.uses()) == 1 and not value.is_graph_output():
             self._used_once.add(id(x))
         return x
+
+    def defer(self, call: Call, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
+        """A layer that computes the operator when the model runs, where the model tells the ranks of its results."""
+        bodies = any(isinstance(item, Body) for item in call.attributes.values())
+        results = None if bodies or self.anchor is None else results_of_call(call, operands, outputs, self)
+        if results is None:
+            raise UnsupportedOperator(str(error)) from error
+        operator, form = form_of(call)
+        slots, tensors = self.in_slots(list(operands))
+        name = self.layer_name(operator[1].lower())
+        made = iter(
+            results_of(self.apply(RunTimeOperator(operator, form, encode(slots), results, name=name), *tensors))
+        )
+        return tuple(next(made) if wanted else None for wanted in call.context.wanted)
 
 
 _RECORDED = (

@@ -19,35 +19,14 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part
+from onnxport.opset_maps.from_onnx.keras.backend import PACKAGE, backend_arrays, scope_name, without_autocast
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
+from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator
+from onnxport.opset_maps.from_onnx.keras.whole import RunTimeModel as RunTimeModel  # which registers it
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor, carrier, known, object_array
-
-PACKAGE = "onnxport"
-_ARRAYS: dict[str, Namespace] = {}
-
-
-def backend_arrays() -> Namespace:
-    """The namespace of the framework that Keras runs on, executing on its tensors.
-
-    Raises:
-        UnsupportedOperator: Keras runs on a backend that has none.
-    """
-    name = keras.backend.backend()
-    if name not in _ARRAYS:
-        if name == "tensorflow":
-            from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowArrays
-
-            _ARRAYS[name] = TensorFlowArrays()
-        elif name == "torch":
-            from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-
-            _ARRAYS[name] = TorchNamespace()
-        else:
-            raise UnsupportedOperator(f"imported Keras models run on the backends tensorflow and torch, not {name}")
-    return _ARRAYS[name]
 
 
 def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
@@ -79,24 +58,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "uniform": lambda xp, anchor, *args: xp.random("uniform", *args),
     "normal": lambda xp, anchor, *args: xp.random("normal", *args),
 }
-
-
-def plain_name(name: str) -> str:
-    """A name of an ONNX model as one that Keras accepts and its files hold: printable, without "/" or quotes."""
-    text = "".join(c if c.isprintable() and c not in "\"'\\" else "_" for c in name)
-    return text.replace("/", ".").strip(".")
-
-
-def scope_name(name: str) -> str:
-    """A name that TensorFlow takes as a scope too, where a served model's operators stand.
-
-    >>> scope_name("/encoder/onnx::MatMul_7")
-    'encoder.onnx__MatMul_7'
-    """
-    text = re.sub(r"[^A-Za-z0-9_.>-]", "_", plain_name(name))
-    if keras.backend.backend() == "torch":  # whose parameters' names have no dots
-        text = text.replace(".", "_")
-    return re.sub(r"^[^A-Za-z0-9]+", "", text)
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
@@ -134,7 +95,7 @@ class Primitive(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
         own = {"function": self.function, "arguments": self.arguments, "keywords": self.keywords}
-        return {**_without_autocast(super().get_config()), **own}
+        return {**without_autocast(super().get_config()), **own}
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
@@ -170,7 +131,7 @@ class Weight(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
         own = {"shape": self.shape, "element_type": self.element_type, "weight_name": self.weight_name}
-        return {**_without_autocast(super().get_config()), **own}
+        return {**without_autocast(super().get_config()), **own}
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
@@ -209,7 +170,7 @@ class Branches(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
         models = [keras.saving.serialize_keras_object(model) for model in (self.then_branch, self.else_branch)]
-        return {**_without_autocast(super().get_config()), "models": models, "inputs_of": self.inputs_of}
+        return {**without_autocast(super().get_config()), "models": models, "inputs_of": self.inputs_of}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Branches:
@@ -271,16 +232,12 @@ class Loop(keras.layers.Layer):
             "has_trips": self.has_trips,
             "has_condition": self.has_condition,
         }
-        return {**_without_autocast(super().get_config()), **own}
+        return {**without_autocast(super().get_config()), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Loop:
         """The layer of a configuration."""
         return cls(body=keras.saving.deserialize_keras_object(config.pop("body")), **config)
-
-
-def _without_autocast(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: item for key, item in config.items() if key != "autocast"}
 
 
 def results_of(result: object) -> tuple[Any, ...]:
@@ -295,6 +252,11 @@ class OnnxModel(keras.Model):
     A list of the inputs, which Keras' own methods pass, is taken too.
     """
 
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        if self._waits():
+            self.run_eagerly = True
+
     def __call__(self, *inputs: object, **kwargs: object) -> Any:
         """The outputs, in graph order."""
         inputs = tuple(_in_held_type(item) for item in inputs)
@@ -302,6 +264,13 @@ class OnnxModel(keras.Model):
         args = (list(inputs),) if several else inputs
         result = super().__call__(*args, **kwargs)
         return tuple(result) if isinstance(result, list) else result
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """As Keras compiles; a model with an operator that is resolved when it runs is run eagerly."""
+        super().compile(*args, **({**kwargs, "run_eagerly": True} if self._waits() else kwargs))
+
+    def _waits(self) -> bool:
+        return any(isinstance(layer, RunTimeOperator) for layer in self._flatten_layers())
 
     def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Writes a file: a functional model of Keras' own, which loads without onnxport, where every layer is Keras' own."""

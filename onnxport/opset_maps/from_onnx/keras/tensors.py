@@ -12,9 +12,10 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_number
+from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, plain_name, scope_name
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
-from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name, scope_name
+from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Array,
@@ -148,26 +149,11 @@ class KerasTensorFamily(Namespace):
 
     def record(self, name: str, *args: object, **kwargs: object) -> Any:
         """A primitive: a layer where an operand is symbolic or a weight, else its result."""
-        tensors: list[Any] = []
-
-        def symbolic(item: object) -> bool:
-            return isinstance(item, (keras.KerasTensor, Parameter))
-
-        def slot(item: object) -> Any:
-            if symbolic(item):
-                tensors.append(self.as_symbolic(item))
-                return Slot(len(tensors) - 1)
-            array = self._content(item)
-            if array.nbytes > _DESCRIBED_BYTES and array.dtype != object:
-                tensors.append(self._stored_constant(item, array))
-                return Slot(len(tensors) - 1)
-            return Constant(array)
-
-        if not any(symbolic(item) for item in _leaves((args, kwargs))):
+        if not any(_is_recorded(item) for item in _leaves((args, kwargs))):
             return getattr(self.eager, name)(*args, **kwargs)
         if (plain := self._as_operation(name, args, kwargs)) is not None:
             return plain
-        args, kwargs = replaced((args, kwargs), lambda item: symbolic(item) or self.eager.is_tensor(item), slot)
+        (args, kwargs), tensors = self.in_slots((args, kwargs))
         layer = Primitive(name, encode(args), encode(kwargs), name=self.layer_name(name))
         try:
             return self.apply(layer, *tensors)
@@ -184,6 +170,22 @@ class KerasTensorFamily(Namespace):
             if isinstance(error, TypeError):
                 raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
+
+    def in_slots(self, operands: Any) -> tuple[Any, list[Any]]:
+        """Nested operands with a place for each symbolic tensor, and those tensors; small constants stand in them as they are."""
+        tensors: list[Any] = []
+
+        def slot(item: object) -> Any:
+            if _is_recorded(item):
+                tensors.append(self.as_symbolic(item))
+                return Slot(len(tensors) - 1)
+            array = self._content(item)
+            if array.nbytes > _DESCRIBED_BYTES and array.dtype != object:
+                tensors.append(self._stored_constant(item, array))
+                return Slot(len(tensors) - 1)
+            return Constant(array)
+
+        return replaced(operands, lambda item: _is_recorded(item) or self.eager.is_tensor(item), slot), tensors
 
     def _as_operation(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A primitive in Keras' own operations, recorded in order; None where they don't have it."""
@@ -337,6 +339,10 @@ class KerasTensorFamily(Namespace):
 
     def random(self, law: Law, *args: object) -> KerasValue:
         return self.record(law, self.anchor, *args)
+
+
+def _is_recorded(item: object) -> TypeGuard[KerasValue]:
+    return isinstance(item, (keras.KerasTensor, Parameter))
 
 
 def _computed(result: object, operands: Sequence[Any]) -> list[Any]:

@@ -89,9 +89,11 @@ def roi_align(
         extents = [bottom - top, right - left]
         if not half:
             extents = [max(extent, 1.0) for extent in extents]
+        if samples <= 0 and min(extents) <= 0:  # its bins hold no points, and onnxruntime and the evaluator leave 0
+            continue
         grids, counts = [], []
         for start, extent, bins in zip((top, left), extents, size, strict=True):
-            count = samples if samples > 0 else max(math.ceil(extent / bins), 1)
+            count = samples if samples > 0 else math.ceil(extent / bins)
             step = torch.arange(bins * count, dtype=x.dtype, device=x.device)
             grids.append(start + (step + 0.5) * (extent / bins / count))
             counts.append(count)

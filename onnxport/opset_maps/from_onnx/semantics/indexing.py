@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op, part, product, resolved, scalar, size_operand
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.from_onnx.windows import spanned
 from onnxport.opset_maps.maps import onnx
 
@@ -45,7 +44,7 @@ def _non_negative_tuples(xp: Namespace, x: Tensor, indices: Tensor, first: int) 
     """Index tuples into the axes of x from `first` on, without negative ones."""
     ours, depth = xp.shape(x), xp.shape(indices)[-1]
     if not known(depth):
-        raise UnsupportedOperator("index tuples of a length known only when the model runs")
+        raise UnknownUntilRun("index tuples of a length known only when the model runs")
     bounds = xp.from_host(HostValue.of(list(ours[first : first + depth])).array, xp.dtype(indices))
     return xp.where(xp.less(indices, 0), xp.add(indices, bounds), indices)
 

@@ -81,7 +81,7 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
         _, _, finals, stacks = tf.while_loop(
             lambda i, going, *_: tf.logical_and(going, i < limit), iterate, first, shape_invariants=shapes
         )
-        return (*finals, *(stack.stack() for stack in stacks))
+        return (*finals, *(_stacked(stack, spec) for stack, spec in zip(stacks, elements, strict=True)))
 
     def _unrolled(
         self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Iteration
@@ -98,9 +98,29 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
         limit = None if trip_count is None else int(_value(trip_count))
         finals, scanned = unrolled(step, going, limit, carried, body.scan_count)
         if body.scan_count and not scanned[0]:
-            outputs = body.step(tf.constant(0, tf.int64), tf.constant(True), *finals)[1 + len(finals) :]
-            return (*finals, *(tf.zeros([0, *item.shape], item.dtype) for item in outputs))
+            return (*finals, *_none_scanned(body, tuple(finals)))
         return (*finals, *(tf.stack(stack) for stack in scanned))
+
+
+def _stacked(stack: tf.TensorArray, spec: tf.TensorSpec) -> tf.Tensor:
+    """The elements along a new axis 0. TensorFlow does not stack none of a shape that is not known: the open sizes are 0 then."""
+    if spec.shape.rank is None or spec.shape.is_fully_defined():
+        return stack.stack()
+    none = [0, *(n or 0 for n in spec.shape)]
+    return tf.cond(stack.size() > 0, stack.stack, lambda: tf.zeros(none, spec.dtype))
+
+
+def _none_scanned(body: Iteration, finals: tuple[Any, ...]) -> list[tf.Tensor]:
+    """What a loop without an iteration scans: its body is traced, and run only where that does not tell the shapes."""
+
+    def scanned(*values: Any) -> tuple[Any, ...]:
+        return tuple(body.step(tf.constant(0, tf.int64), tf.constant(True), *values)[1 + len(finals) :])
+
+    if all(isinstance(item, tf.Tensor) for item in finals):
+        traced = tf.function(scanned, autograph=False).get_concrete_function(*finals).structured_outputs
+        if all(item.shape.is_fully_defined() for item in traced):
+            return [tf.zeros([0, *item.shape], item.dtype) for item in traced]
+    return [tf.zeros([0, *item.shape], item.dtype) for item in scanned(*finals)]
 
 
 def _value(x: object) -> Any:
