@@ -91,8 +91,8 @@ def _running(kind: str, unit: int) -> Callable[..., Tensor]:
         if reverse:
             x = xp.flip(x, (along,))
         if exclusive:
-            shifted = xp.slice(x, along, None, -1)
-            x = xp.pad(shifted, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
+            longer = xp.pad(x, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
+            x = xp.slice(longer, along, None, -1)  # which leaves nothing of nothing
         result = getattr(xp, f"cumulative_{kind}")(x, along)
         return xp.flip(result, (along,)) if reverse else result
 
