@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
@@ -91,10 +92,11 @@ def _at_hand(xp: Namespace, item: Any, kind: OperandKind | None) -> Any:
     """An operand that the semantics take as numbers with its content, where it is there."""
     if kind in (None, OperandKind.TENSOR) or not xp.is_tensor(item) or xp.ndim(item) > 1:
         return item
-    if keras.backend.backend() == "tensorflow" and not hasattr(item, "numpy"):  # a traced graph's
-        return item
     dtype = xp.dtype(item)
-    return HostValue(keras.ops.convert_to_numpy(item).astype(dtype.numpy()), dtype)
+    if keras.backend.backend() != "tensorflow":
+        return HostValue(keras.ops.convert_to_numpy(item).astype(dtype.numpy()), dtype)
+    # A traced graph's tensor has no content; Keras' own conversion fails on a scalar of bfloat16.
+    return HostValue(np.asarray(item.numpy()), dtype) if hasattr(item, "numpy") else item
 
 
 def _chain(domain: str, op_type: str, attributes: Mapping[str, Any], context: Context) -> Call:
