@@ -130,10 +130,10 @@ class KerasArrays(KerasControlFamily):
         operator, form = form_of(call)
         slots, tensors = self.in_slots(list(operands))
         name = self.layer_name(operator[1].lower())
-        made = iter(
+        parts = iter(
             results_of(self.apply(RunTimeOperator(operator, form, encode(slots), results, name=name), *tensors))
         )
-        return tuple(next(made) if wanted else None for wanted in call.context.wanted)
+        return tuple(next(parts) if wanted else None for wanted in call.context.wanted)
 
 
 _RECORDED = (

@@ -80,9 +80,9 @@ def non_max_suppression(
     bound = int_op(xp, "min", count, shape[2])
     _, places, kept = xp.loop(bound, xp.max(left), [left], Iteration(keep, 2, [None]))
     places, kept = (xp.permute_dims(part(xp, item, 3, 0), (1, 2, 0)) for item in (places, kept))
-    found = xp.permute_dims(xp.nonzero(kept), (1, 0))
-    ranks = xp.expand_dims(xp.gather_nd(places, found), (1,))
-    labels = xp.slice(found, 1, 0, 2)
+    tuples = xp.permute_dims(xp.nonzero(kept), (1, 0))
+    ranks = xp.expand_dims(xp.gather_nd(places, tuples), (1,))
+    labels = xp.slice(tuples, 1, 0, 2)
     indices = xp.gather_nd(order, xp.concat([labels, ranks], 1))
     return xp.concat([labels, xp.expand_dims(indices, (1,))], 1)
 
