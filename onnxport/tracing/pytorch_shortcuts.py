@@ -1,7 +1,7 @@
 """Branches in Python that only save work: ``if not mask.all(): x = x * mask``. The way that is right for every value is traced.
 
-Which way that is shows on the examples and on others like them, of other sizes, signs and masks: it gives the same numbers on all
-of them, and the model takes it by itself on some. Any other branch stays refused.
+Which way that is shows on the examples and on others like them, of other sizes, signs and masks: it computes more, gives the same
+numbers on all of them, and the model takes it by itself on some. Any other branch stays refused.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.tracing.pytorch_answers import Answers, Place, recorded, recorded_with_result, replayed, run_under
 from onnxport.tracing.pytorch_inputs import Call
@@ -46,7 +47,11 @@ def shortcuts(call: Call) -> Answers:
     runs = list(_runs(call))
     # A way that the model takes by itself on no inputs: nothing shows that its condition asks for that.
     taken = {place: item for place, item in flipped.items() if any(item[0] in run.asked.get(place, ()) for run in runs)}
-    needless: Answers = {place: item for place, item in taken.items() if _same_with(runs, {place: item})}
+    # A way that leaves something out may give the same numbers on all that is tried: what divides by ones, say.
+    longer = {
+        place: item for place, item in taken.items() if _count(call, place, item[0]) > _count(call, place, not item[0])
+    }
+    needless: Answers = {place: item for place, item in longer.items() if _same_with(runs, {place: item})}
     return needless if len(needless) < 2 or _same_with(runs, needless) else {}
 
 
@@ -67,6 +72,28 @@ def _runs(call: Call) -> Iterator[_Run]:
         except Exception:  # the model's own: it does not take these inputs
             continue
         yield _Run(other, asked, _tensors(result))
+
+
+class _Counting(TorchDispatchMode):
+    """Counts the operators that are called while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _count(call: Call, place: Place, answer: bool) -> int:
+    """How many operators the model computes on the examples with this answer; 0 where it can't."""
+    try:
+        with _Counting() as counting:
+            run_under(replayed({place: [answer]}, Tensor), call)
+    except Exception:  # the model's own, on a way that it does not take by itself
+        return 0
+    return counting.calls
 
 
 def _same_with(runs: Sequence[_Run], answers: Answers) -> bool:
