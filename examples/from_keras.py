@@ -1,7 +1,9 @@
-import keras
 import numpy as np
 
 import onnxport
+
+with onnxport.native_log_kept():  # TensorFlow writes log lines to the terminal when it is imported
+    import keras
 
 model = keras.Sequential(
     [

@@ -1,6 +1,7 @@
-import tensorflow as tf
-
 import onnxport
+
+with onnxport.native_log_kept():  # TensorFlow writes log lines to the terminal when it is imported
+    import tensorflow as tf
 
 
 class Scaler(tf.Module):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onnxport.converters.validate import validate
     from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError
     from onnxport.frameworks import Framework, register_framework
+    from onnxport.frameworks.native_log import native_log_kept
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
     from onnxport.validation.report import Report
@@ -28,6 +29,7 @@ _HOME = {
     "register_framework": "onnxport.frameworks",
     "register_to_onnx": "onnxport.opset_maps.extending",
     "register_from_onnx": "onnxport.opset_maps.extending",
+    "native_log_kept": "onnxport.frameworks.native_log",
     "OnnxportError": "onnxport.errors",
     "UnprovedWarning": "onnxport.errors",
     "UnsupportedOperator": "onnxport.errors",
@@ -46,6 +48,7 @@ __all__ = [
     "UnsupportedOperator",
     "ValidationError",
     "convert",
+    "native_log_kept",
     "register_engine",
     "register_framework",
     "register_from_onnx",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxport import frameworks
 from onnxport.cli import console, describe
@@ -24,10 +24,13 @@ from onnxport.cli.options import (
 from onnxport.cli.order import Order
 from onnxport.cli.source import SourceModel
 from onnxport.cli.tensorflow_order import TensorflowOrder
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, ValidationError
 from onnxport.frameworks import Framework
 from onnxport.graph.workbench.description import contents as description
 from onnxport.graph.workbench.description import signature
+
+if TYPE_CHECKING:
+    from onnxport.model import OnnxModel
 
 # Commands from some frameworks take more.
 _ORDERS: dict[str | None, type[Order]] = {"tensorflow": TensorflowOrder}
@@ -83,12 +86,10 @@ def carry_out(order: Order) -> dict[str, Any]:
     started = time.perf_counter()
     early = None if order.static else place
     result = convert_model(model.model, target.name, inputs=model.inputs, output=early, **arguments)
-    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     if order.static:
-        from onnxport.converters.workbench import at_sizes_of
-
-        result = at_sizes_of(result, model.inputs, validate=order.validate)
+        result = _fixed(result, model, arguments, validate=order.validate)
         result.save(place)
+    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     if order.test_data:
         _write_test_data(model, result, place, arguments)
     return {
@@ -98,9 +99,27 @@ def carry_out(order: Order) -> dict[str, Any]:
         "output": str(place),
         "seconds": round(time.perf_counter() - started, 3),
         **(signature(result.model) if target.is_hub else {}),
-        "notes": list(getattr(result, "notes", ())),
-        "validation": report,
+        "notes": [*([model.note] if model.note else []), *getattr(result, "notes", ())],
+        "validation": None if report is None else model.noted(report),
     }
+
+
+def _fixed(varying: OnnxModel, model: SourceModel, arguments: Mapping[str, Any], *, validate: bool) -> OnnxModel:
+    """The model at the sizes of the example inputs, with the report of these sizes alone.
+
+    Against the source, where its values are those of the file; where an option changes them, against the model that varies, which
+    was proved against the source before.
+    """
+    from onnxport.converters.validate import validate as compare
+    from onnxport.converters.workbench import at_sizes_of
+
+    result = at_sizes_of(varying, model.inputs, validate=validate)
+    if validate and result is not varying and _SAME_VALUES.issuperset(arguments):
+        proof = {name: arguments[name] for name in _PROOF if name in arguments}
+        result.report = compare(model.model, result, inputs=model.inputs, **proof)
+        if result.report.verdict == "failed":
+            raise ValidationError(result.report)
+    return result
 
 
 def _write_test_data(model: SourceModel, hub: Any, place: Path, arguments: Mapping[str, Any]) -> None:
@@ -178,6 +197,11 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
     return target, model, arguments
 
 
+# Arguments with which a file gives what its source gives, and those of them that are a proof's too.
+_PROOF = frozenset("signature methods rtol atol seed allow_pickle allow_code runtimes details".split())
+_SAME_VALUES = _PROOF | frozenset(
+    "target_opset input_names output_names runtime functions validate dynamic_shapes optimize".split()
+)
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
 _OWN = frozenset(
     "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check "

@@ -43,7 +43,8 @@ def roundtrip(
         options = {"target_opset": opset, **given.tolerances, **given.arguments}
         refuse(options, source, frameworks.get(frameworks.HUB))
         with console.failure_page(given.html, model):
-            legs = travel(source, through, options, console.words(runtimes))
+            (first, report), *rest = travel(source, through, options, console.words(runtimes))
+            legs = [(first, report and source.noted(report)), *rest]
         if given.html is not None:
             shown = [(leg, report) for leg, report in legs if report]
             write_pages(given.html, shown, command=console.typed(), files=[model])

@@ -7,10 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxport import frameworks
 from onnxport.errors import InvalidInputError, InvalidModelError
@@ -18,6 +18,9 @@ from onnxport.frameworks import Framework
 from onnxport.frameworks.descriptor import SourceKind
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation.values import leaves_of
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
 
 _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*(?:\.\w+)*)")
 
@@ -30,11 +33,16 @@ class SourceModel:
     framework: Framework  # whose it is
     inputs: Any  # example inputs, or None where neither the command line nor the model's factory gave any
     name: str  # what files written from it are named after
+    note: str = ""  # what was done to the model that its factory gave
 
     @property
     def kind(self) -> SourceKind:
         """The kind of the model."""
         return self.framework.kind_of(self.model)
+
+    def noted(self, report: Report) -> Report:
+        """The report with the model's note."""
+        return replace(report, notes=(self.note, *report.notes)) if self.note else report
 
 
 def resolve(
@@ -65,10 +73,10 @@ def resolve(
     framework = frameworks.get(frameworks.of_object(model, leaves_of(examples)))
     if weights is not None:
         read_weights(model, framework, weights)
-    framework.to_inference(model)
+    note = framework.to_inference(model)
     if input_shapes or (inputs is not None and named is None):
         examples = _examples(inputs, input_shapes, framework)
-    return SourceModel(model, framework, examples, reference["name"].rpartition(".")[2])
+    return SourceModel(model, framework, examples, reference["name"].rpartition(".")[2], note)
 
 
 def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:

@@ -46,6 +46,7 @@ def validate(
             refuse(options, model, converted=other)
             page = given.html is not None
             report = compare(model.model, other.model, inputs=model.inputs, runtimes=engines, details=page, **options)
+            report = model.noted(report)
         if given.html is not None:
             report.to_html(given.html, command=console.typed(), files=(source, *([converted] if converted else [])))
     if given.as_json:

@@ -205,7 +205,7 @@ class Framework:
         node_bytes: memory that one node without weights takes in a rebuilt model; None where that needs no bound.
         adopt: the model that driver and runner take, from what was loaded or given.
         notes_of: a report's notes of a model that was adopted.
-        to_inference: puts a model that a factory of the user's returned into inference mode.
+        to_inference: puts a model that nobody but a command holds into inference mode, and says so where it trained.
         register_inputs: makes classes among the inputs and keyword inputs known to it.
         start: what its package does at its first use, once imported, and may write about; None where that is nothing.
         unchanged: a context after which the framework's global state is as before.
@@ -242,7 +242,7 @@ class Framework:
     node_bytes: int | None = None
     adopt: Callable[[object], object] = lambda model: model
     notes_of: Callable[[object], tuple[str, ...]] = lambda model: ()
-    to_inference: Callable[[object], None] = lambda model: None
+    to_inference: Callable[[object], str] = lambda model: ""
     register_inputs: Callable[[object, Mapping[str, object] | None], None] = lambda inputs, kwargs: None
     start: Callable[[], None] | None = None
     unchanged: Callable[[], AbstractContextManager[None]] | None = None

@@ -16,10 +16,16 @@ def _is_program(model: object) -> bool:
     return isinstance(model, (str, os.PathLike)) or type(model).__name__ == "ExportedProgram"
 
 
-def _to_inference(model: object) -> None:
+def _to_inference(model: object) -> str:
     evaluate = getattr(model, "eval", None)
+    trained = (
+        getattr(model, "training", False) is True
+        and callable(getattr(model, "children", None))
+        and any(model.children())
+    )
     if callable(evaluate):
         evaluate()
+    return "its factory gave the model in training mode; the command called model.eval()" if trained else ""
 
 
 FRAMEWORK = Framework(

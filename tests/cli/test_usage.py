@@ -1,7 +1,11 @@
 """How a command is typed: what is missing or mistyped is answered in a line, and folders for results are created."""
 
+from importlib import import_module
+
 import onnx
 import pytest
+
+import onnxport
 
 NET = """<ir_version: 8, opset_import: ["": 17]>
 net (float[batch,3] x) => (float[batch,3] y) { y = Relu(x) }"""
@@ -118,6 +122,9 @@ def test_static_fixes_every_dimension(run, module, name):
     assert all(item["shape"][0] == 4 and isinstance(item["shape"][-1], int) for item in done.json["inputs"])
     read = onnx.load("fixed.onnx").graph.input
     assert [item.type.tensor_type.shape.dim[0].dim_value for item in read] == [4] * len(read)
+    rows = [shape[0] for item in done.json["validation"]["sets"] for _, _, shape in item["inputs"]]
+    assert set(rows) == {4}  # the report is that of the file, not of the one whose rows vary
+    assert done.json["validation"]["source"]["framework"] == name
     assert run("validate", f"{models}:{name}", "fixed.onnx").code == 0
 
 
@@ -129,3 +136,38 @@ def test_static_of_an_onnx_file_goes_by_the_examples(run, net):
     assert "dimension 0 of 'x' varies, and no example has its size" in done.err
     assert "exclude each other" in run("convert", "net.onnx", "--static", "--dynamic", "x:0=4").err
     assert "one ONNX file" in run("convert", "net.onnx", "--static", "--to", "keras").err
+
+
+MODES = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm, self.drop = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+    def forward(self, x): return self.drop(self.norm(self.body(x)))
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.ones(2, 3),)
+def ready():
+    model, inputs = net()
+    return model.eval(), inputs
+"""
+
+
+@pytest.mark.pytorch
+def test_a_factory_in_training_mode_is_converted_for_inference_and_a_note_says_so(run, module):
+    """The module that a person holds is another matter: the API converts it in its mode, or refuses it."""
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    models, note = module(MODES), "its factory gave the model in training mode; the command called model.eval()"
+    done = run("convert", f"{models}:net", "-o", "net.onnx")
+    assert (done.code, done.err) == (0, "")
+    assert f"note: {note}" in done.out
+    assert note in run("convert", f"{models}:net", "-o", "net.onnx", "--no-validate").out
+    assert note in run("validate", f"{models}:net", "net.onnx").out
+    assert note in run("roundtrip", f"{models}:net", "--through", "pytorch").out
+    assert "training mode" not in run("convert", f"{models}:ready", "-o", "net.onnx").out
+    net, inputs = import_module(models).net()
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"training updates these statistics.*call model\.eval\(\)"):
+        onnxport.convert(net, inputs=inputs)
+    assert net.training
+    assert onnxport.convert(net.eval(), inputs=inputs).report.passed
