@@ -17,12 +17,8 @@ def _is_program(model: object) -> bool:
 
 
 def _to_inference(model: object) -> str:
-    evaluate = getattr(model, "eval", None)
-    trained = (
-        getattr(model, "training", False) is True
-        and callable(getattr(model, "children", None))
-        and any(model.children())
-    )
+    evaluate, children = getattr(model, "eval", None), getattr(model, "children", None)
+    trained = getattr(model, "training", False) is True and callable(children) and any(True for _ in children())
     if callable(evaluate):
         evaluate()
     return "its factory gave the model in training mode; the command called model.eval()" if trained else ""
