@@ -17,6 +17,9 @@ X = np.ones((3, 4), np.float32)
     ("args", "kwargs", "words"),
     [
         ((), {"onnx_file_path": "m.onnx"}, ["onnx_file_path", 'output="model.onnx"']),
+        ((), {"inputs": (X,), "training": False}, ["'training'", "torch.onnx", "model.eval()"]),
+        ((), {"inputs": (X,), "device": "cpu"}, ["'device'", 'model.to("cpu")']),
+        ((), {"inputs": (X,), "fp16": True}, ["'fp16'", 'dtype="float16"']),
         (((X,), "m.onnx"), {}, ["by position", "tuple", "inputs=(x,), output='m.onnx'"]),
         (((X,),), {}, ["by position", "tuple", "inputs=(x,)"]),
         (({"input": X},), {}, ["by position", "dict", "inputs=(x,)"]),

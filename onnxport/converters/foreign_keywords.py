@@ -22,6 +22,9 @@ _HERE: dict[str, tuple[str, str]] = {
     "initial_types": ("skl2onnx.convert_sklearn", "inputs=, a few rows of a table"),
     "final_types": ("skl2onnx.convert_sklearn", "output_names=[...]"),
     "target_opsets": ("skl2onnx", "target_opset=17"),
+    "training": ("torch.onnx", "model.eval(), before the call"),
+    "device": ("other converters", 'model.to("cpu"), before the call'),
+    "fp16": ("other converters", 'dtype="float16"'),
     "dummy_input": ("other converters", "inputs=(x,)"),
     "example_inputs": ("other converters", "inputs=(x,)"),
 }
