@@ -86,6 +86,19 @@ def check_sides(
         raise InvalidInputError("\n".join(lines))
 
 
+def check_keywords(kwargs: object) -> None:
+    """Refuses keyword inputs that are no dict by parameter.
+
+    Raises:
+        InvalidInputError: `kwargs` is something else.
+    """
+    if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
+        raise InvalidInputError(
+            f"kwargs is a {type(kwargs).__name__}: a dict of the keyword inputs by name, kwargs={{'mask': mask}}; positional "
+            "ones are inputs=(x,)"
+        )
+
+
 def check_tolerances(
     rtol: float | None, atol: float | None, *, validate: bool = True, spelled: Spelling = _as_argument
 ) -> None:

@@ -20,6 +20,9 @@ X = np.ones((3, 4), np.float32)
         ((), {"inputs": (X,), "training": False}, ["'training'", "torch.onnx", "model.eval()"]),
         ((), {"inputs": (X,), "device": "cpu"}, ["'device'", 'model.to("cpu")']),
         ((), {"inputs": (X,), "fp16": True}, ["'fp16'", 'dtype="float16"']),
+        ((), {"inputs": (X,), "kwargs": (X,)}, ["kwargs is a tuple", "kwargs={'mask': mask}", "inputs=(x,)"]),
+        ((), {"inputs": (X,), "dynamic_shapes": {"input": {"0": "n"}}}, ["whole numbers: {0: ...}, not {'0': ...}"]),
+        ((), {"inputs": (X.astype(np.int8),)}, ["given: int8[3, 4]", "that the model itself runs on"]),
         (((X,), "m.onnx"), {}, ["by position", "tuple", "inputs=(x,), output='m.onnx'"]),
         (((X,),), {}, ["by position", "tuple", "inputs=(x,)"]),
         (({"input": X},), {}, ["by position", "dict", "inputs=(x,)"]),
@@ -151,3 +154,9 @@ def test_a_file_of_a_state_dict_is_no_model(tmp_path):
     torch.save(Net().state_dict(), tmp_path / "weights.pt")
     with pytest.raises(InvalidModelError, match=r"weights\.pt' holds weights .* pass the module itself"):
         onnxport.convert(str(tmp_path / "weights.pt"), inputs=(X,))
+
+
+@pytest.mark.parametrize("place", ["https://example.com/model.onnx", "bert-base-uncased", "org/model"])
+def test_nothing_is_downloaded(place):
+    with pytest.raises(InvalidModelError, match="nothing is downloaded: pass a file or folder of this machine"):
+        onnxport.convert(place, to="pytorch")

@@ -23,7 +23,7 @@ from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
-from onnxport.options import check, check_tolerances, of_estimators
+from onnxport.options import check, check_keywords, check_tolerances, of_estimators
 from onnxport.progress import stage
 from onnxport.request import Optimize, Request, States, Strategy, check_names
 from onnxport.validation.values import leaves_of
@@ -151,6 +151,7 @@ def convert(
         SavingError: `output` can't be written; what stood there is untouched.
     """
     target = frameworks.get(to)
+    check_keywords(kwargs)
     source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
     if source.hub_folder is not None and not target.is_hub:

@@ -15,7 +15,7 @@ from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.model import OnnxModel
-from onnxport.options import check_sides, check_tolerances
+from onnxport.options import check_keywords, check_sides, check_tolerances
 from onnxport.validation.details import with_details
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
@@ -69,6 +69,7 @@ def validate(
         MissingDependencyError: a framework, or an engine of `runtimes`, is not installed.
     """
     check_tolerances(rtol, atol)
+    check_keywords(kwargs)
     engines = chosen_engines(runtimes or ())
     examples = leaves_of(inputs, kwargs)
     named = any(isinstance(model, (str, os.PathLike)) for model in (source, converted))

@@ -18,7 +18,10 @@ def of_path(path: str | os.PathLike[str]) -> str:
     """
     place = Path(path)
     if not place.exists():
-        raise InvalidModelError(f"no file or directory {str(path)!r}")
+        name = str(path)
+        elsewhere = "://" in name or (not place.suffix and not place.is_absolute() and name.count("/") < 2)
+        hint = "; nothing is downloaded: pass a file or folder of this machine" if elsewhere else ""
+        raise InvalidModelError(f"no file or directory {name!r}{hint}")
     framework = _reader(place, registered()) or _reader(place, discover())
     if framework is not None:
         return framework.name

@@ -96,6 +96,11 @@ def unknown(path: str, known: Iterable[str]) -> InvalidInputError:
     below = [name for name in listed if name.startswith(f"{path}.")]
     if below:
         return InvalidInputError(f"dynamic_shapes: {path!r} is no tensor, its tensors are {', '.join(below)}")
+    tensor, _, axis = path.rpartition(".")
+    if axis.isdecimal() and tensor in listed:
+        return InvalidInputError(
+            f"dynamic_shapes: the dimensions of {tensor!r} are keyed by whole numbers: {{{axis}: ...}}, not {{{axis!r}: ...}}"
+        )
     return InvalidInputError(f"dynamic_shapes: no input {path!r}; the inputs are {', '.join(listed)}")
 
 

@@ -27,7 +27,7 @@ class Gru(torch.nn.Module):
 
 def net():
     torch.manual_seed(0)
-    return Gru(), (torch.randn(2, 3, 4),)
+    return Gru().eval(), (torch.randn(2, 3, 4),)
 
 class Odd(torch.nn.Module):
     def forward(self, x):

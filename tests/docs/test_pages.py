@@ -31,7 +31,7 @@ PAGES = {
     "migrate/tf2onnx.md": ["tensorflow"],
     "migrate/torch-onnx.md": ["pytorch"],
 }
-PROSE = {"howto/README.md", "howto/troubleshooting.md", "migrate/README.md"}
+PROSE = {"howto/README.md", "howto/detection.md", "howto/troubleshooting.md", "migrate/README.md"}
 
 
 def blocks(page):

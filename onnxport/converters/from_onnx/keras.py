@@ -36,6 +36,8 @@ def build(model: ir.Model) -> OnnxModel | RunTimeModel:
     try:
         return functional(model)
     except UnsupportedOperator as error:
+        if not model.graph.outputs:  # which no call gives anything
+            raise
         try:
             name = scope_name(model.graph.name or "onnx") or "onnx"
             return RunTimeModel(model, keras.backend.backend(), name=name)

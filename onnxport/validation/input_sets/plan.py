@@ -258,6 +258,10 @@ def _tells(value: object) -> bool:
     return bool(value.size)
 
 
+def _described(leaf: object) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
+
+
 def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> Iterator[SourceRun]:
     """What the source gives on those of the sets that it can run on; where these are none, `notes` has the reason."""
     reason, ran = "", False
@@ -271,7 +275,11 @@ def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str])
             if not item.optional:
                 line = user_line(error)
                 place = f" (at {line})" if line else ""
-                raise InvalidInputError(f"the source model can't run on the inputs: {described}{place}") from error
+                given = ", ".join(_described(leaf) for leaf in own)
+                raise InvalidInputError(
+                    f"the source model can't run on the inputs: {described}{place}\ngiven: {given}: pass inputs that the model "
+                    "itself runs on"
+                ) from error
             reason = reason or f"{item.name}: left out, the source can't run on it: {described}"
             continue
         ran = True
