@@ -26,7 +26,7 @@ def on_processor(model: object) -> object:
     The copy takes no memory of the accelerator. A model that can't be copied stays where it is.
     """
     if isinstance(model, torch.export.ExportedProgram):
-        tensors = [*model.state_dict.values(), *model.constants.values(), *_values(model)]
+        tensors = [*model.state_dict.values(), *model.constants.values(), *pytree.tree_leaves(model.example_inputs)]
     else:
         tensors = list(_tensors(model))
     place = next((str(tensor.device) for tensor in tensors if _elsewhere(tensor)), None)
@@ -82,11 +82,6 @@ def _tensors(model: object) -> Iterator[torch.Tensor]:
     if isinstance(module, torch.nn.Module):
         yield from module.parameters()
         yield from module.buffers()
-
-
-def _values(program: torch.export.ExportedProgram) -> Iterator[object]:
-    """What the placeholders of a traced program stood for."""
-    return (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
 
 
 def _moved_program(program: torch.export.ExportedProgram) -> object:

@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing.pytorch_answers import place_of_ask
+from onnxport.tracing.pytorch_nodes import record_like, recorded
 
 _ASKS = frozenset("__bool__ is_nonzero item".split())
 _MARK = "onnxport asks at "
@@ -160,7 +161,7 @@ class _Walk:
             number = numbers.pop()
             node = self.first.graph.call_function(torch.ops.aten.where.self, (self.truths[number], self.same[y], x))
         self.selections[node] = number, self.same[y], x
-        node.meta = {key: item for key, item in self.same[y].meta.items() if key != "from_node"}
+        record_like(node, self.same[y])
         self.joined[x, y] = node
         return node
 
@@ -226,7 +227,7 @@ def _expressions(
             asked.append(numbers[node.args[0]])
             continue
         target = node.name if node.op == "placeholder" else node.target
-        key = (node.op, str(target), repr(parts), _described(node.meta.get("val")))
+        key = (node.op, str(target), repr(parts), _described(recorded(node)))
         numbers[node] = known.setdefault(key, len(known))
         if _writes(node):  # in order, and each a computation of its own
             written.append(numbers[node])
@@ -246,7 +247,7 @@ def _alike(a: Node, b: Node) -> bool:
         return False
     if a.op == "placeholder" and a.name != b.name:
         return False
-    return a.op == "output" or _described(a.meta.get("val")) == _described(b.meta.get("val"))
+    return a.op == "output" or _described(recorded(a)) == _described(recorded(b))
 
 
 def _described(value: object) -> str:
@@ -290,7 +291,7 @@ def _with(value: Any, other: Any, replaced: dict[tuple[Node, Node], Node]) -> An
 
 
 def _exchangeable(x: Node, y: Node) -> bool:
-    one, other = x.meta.get("val"), y.meta.get("val")
+    one, other = recorded(x), recorded(y)
     return isinstance(one, Tensor) and isinstance(other, Tensor) and _described(one) == _described(other)
 
 
@@ -313,7 +314,7 @@ def _check_total(node: Node) -> None:
     if schema is None or schema.is_mutable:
         raise NoJoin(f"{node.target} may not run on both ways")
     name = schema.name.removeprefix("aten::")
-    value = node.meta.get("val")
+    value = recorded(node)
     whole = not isinstance(value, Tensor) or not value.is_floating_point()
     views = any(item.alias_info is not None for item in schema.returns)
     plain = torch.Tag.pointwise in node.target.tags or torch.Tag.reduction in node.target.tags

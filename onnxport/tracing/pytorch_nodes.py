@@ -14,6 +14,16 @@ def recorded(node: torch.fx.Node) -> Any:
     return node.meta.get("val")
 
 
+def record_like(node: torch.fx.Node, other: torch.fx.Node) -> None:
+    """Gives a new node the record of another, except for where that one came from."""
+    node.meta = {key: item for key, item in other.meta.items() if key != "from_node"}
+
+
+def module_stack(node: torch.fx.Node) -> dict[str, Any]:
+    """The modules whose calls a node lies in, the outermost first: path and class by key."""
+    return node.meta.get("nn_module_stack") or {}
+
+
 def is_dynamic(size: object) -> bool:
     """Whether a traced size varies; tracing may have fixed a symbol to a number."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number

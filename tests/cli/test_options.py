@@ -18,6 +18,8 @@ NETS = """
 import torch
 
 class Gru(torch.nn.Module):
+    "Names of weights and a free batch."
+
     def __init__(self):
         super().__init__()
         self.body = torch.nn.GRU(4, 3, batch_first=True)

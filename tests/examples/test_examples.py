@@ -38,7 +38,7 @@ def test_example(name, tmp_path):
     if name in ("from_transformers", "from_huggingface"):
         pytest.importorskip("transformers", reason="transformers is an extra")
     for framework in FRAMEWORKS[name]:
-        pytest.importorskip(frameworks.get(framework).package)
+        pytest.importorskip(frameworks.get(framework).package, reason=f"{framework} is an extra")
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)

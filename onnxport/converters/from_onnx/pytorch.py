@@ -24,6 +24,7 @@ from onnxport.opset_maps.from_onnx.pytorch import layers, recurrent_layers
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.functions import items_to
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
+from onnxport.opset_maps.from_onnx.pytorch.traced import mark_tensor
 from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder, graph_module
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
@@ -80,7 +81,7 @@ def _input(xp: TorchNamespace, value: ir.Value) -> Any:
     dims = dims_of(value)
     worlds = example(held, dims, recorder.sizes) if dims is not None else None
     result = recorder.placeholder(name, worlds)
-    result.node.meta["tensor"] = True
+    mark_tensor(result.node)
     return xp.call(torch.Tensor.to, result, held) if dtype in BOUNDARY else result
 
 

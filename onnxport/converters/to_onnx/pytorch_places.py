@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.provenance import Source, relative_path
+from onnxport.tracing.pytorch_nodes import module_stack
 
 _OPERATOR_NAMES: dict[Any, str] = {}
 
@@ -43,7 +44,7 @@ def origin_name(node: torch.fx.Node) -> str:
 
 
 def _module_of(node: torch.fx.Node) -> str:
-    stack = node.meta.get("nn_module_stack")
+    stack = module_stack(node)
     return module_path(next(reversed(stack.values()))[0]) if stack else ""
 
 

@@ -11,12 +11,13 @@ from torch.export.graph_signature import InputKind
 
 from onnxport.converters.to_onnx.pytorch_places import module_path, origin_name
 from onnxport.graph.scopes import Chain, Scope, Scopes
+from onnxport.tracing.pytorch_nodes import module_stack
 
 
 def scopes_of(program: torch.export.ExportedProgram) -> Scopes:
     """The calls around each node of a program, and the names of its parameters and buffers."""
     nodes = (node for node in program.graph.nodes if node.op == "call_function")
-    chains = {origin_name(node): _chain(node.meta.get("nn_module_stack") or {}) for node in nodes}
+    chains = {origin_name(node): _chain(module_stack(node)) for node in nodes}
     kinds = (InputKind.PARAMETER, InputKind.BUFFER)
     own = frozenset(str(spec.target) for spec in program.graph_signature.input_specs if spec.kind in kinds)
     return Scopes(chains, own)

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import fx
 
+from onnxport.opset_maps.from_onnx.pytorch.traced import is_tensor_input, mark_tensor
+
 
 class RecordedModule(fx.GraphModule):
     """A torch.fx module whose pickle holds its graph node by node; functions stand in it by their names.
@@ -80,7 +82,7 @@ def lines(graph: fx.Graph) -> list[Line]:
             _stored(node.target),
             _plain(fx.node.map_arg(node.args, places.__getitem__)),
             _plain(fx.node.map_arg(node.kwargs, places.__getitem__)),
-            bool(node.meta.get("tensor")),
+            is_tensor_input(node),
         )
         for node in graph.nodes
     ]
@@ -98,7 +100,7 @@ def restored(name: str, state: dict[str, Any], stored: list[Line]) -> RecordedMo
             line.op, _target(line), _linked(line.args, nodes), _linked(line.kwargs, nodes), line.name
         )
         if line.is_tensor:
-            node.meta["tensor"] = True
+            mark_tensor(node)
         nodes.append(node)
     module.graph = graph
     return module

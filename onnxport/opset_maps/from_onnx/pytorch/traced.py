@@ -24,6 +24,16 @@ Worlds: TypeAlias = tuple[World, World]
 TensorWorlds: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
+def mark_tensor(placeholder: fx.Node) -> None:
+    """Records that an input of the program is a tensor."""
+    placeholder.meta["tensor"] = True
+
+
+def is_tensor_input(node: fx.Node) -> bool:
+    """Whether a node is an input that `mark_tensor` marked."""
+    return bool(node.meta.get("tensor"))
+
+
 class CallRecorder(TracerBase):
     """What a traced value asks of its recorder (`tracing.Recorder`).
 

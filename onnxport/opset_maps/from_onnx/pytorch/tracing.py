@@ -17,7 +17,7 @@ from onnxport.graph.names import is_written_constant, is_written_number
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant
 from onnxport.opset_maps.from_onnx.pytorch.stored import RecordedModule
-from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, leaves, twins
+from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, is_tensor_input, leaves, twins
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
@@ -122,7 +122,7 @@ class Recorder(CallRecorder):
         """Where the model's inputs lie: traced, or None (the default device) for a graph without tensor inputs."""
         if self._device is _ABSENT or (self._device is not None and self._device.node._erased):
             self._device = None
-            source = next((n for n in self.graph.nodes if n.op == "placeholder" and n.meta.get("tensor")), None)
+            source = next((n for n in self.graph.nodes if n.op == "placeholder" and is_tensor_input(n)), None)
             if source is not None:
                 with self.graph.inserting_after(self._last_placeholder):
                     node = self.graph.call_function(getattr, (source, "device"))

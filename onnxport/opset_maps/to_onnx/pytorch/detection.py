@@ -114,16 +114,11 @@ def roi_align(
     ],
 )
 def ps_roi_align(
-    op: OpBuilder,
-    input: ir.Value,
-    rois: ir.Value,
-    spatial_scale: float,
-    pooled_height: int,
-    pooled_width: int,
-    sampling_ratio: int,
+    op: OpBuilder, input: ir.Value, rois: ir.Value, spatial_scale: float, *window: int
 ) -> tuple[ir.Value, Undefined]:
-    """RoiAlign of all channels, of which each place takes its own."""
-    pooled = (pooled_height, pooled_width)
+    """RoiAlign of all channels, of which each place takes its own; `window` is its height, its width and the samples a place."""
+    height, width, sampling_ratio = window
+    pooled = (height, width)
     every = regions.aligned(op, input, rois, spatial_scale, pooled, max(sampling_ratio, 0), centred=True)
     result = regions.own_channels(op, every, pooled)
     if sampling_ratio > 0:
