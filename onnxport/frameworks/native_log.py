@@ -23,9 +23,8 @@ _LOG_LINE = (
     rb"|INFO: (?:Created|Applying|Initialized) \w+"  # TensorFlow Lite's, of delegates
     rb"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
 )
-_BEGINNING = (
-    rb"[IWE]\d|\d{4}-|INFO: [CAI]|WARNING: All|To enable"  # of what may become one; anything else is passed on at once
-)
+# Of what may become one; anything else is passed on at once. TensorFlow Lite writes "INFO: ", the message and its end one by one.
+_BEGINNING = rb"[IWE]\d|\d{4}-|INFO: (?:[CAI]|$)|WARNING: All|To enable"
 _STDERR = 2
 _SECONDS = 1.0  # that the end waits for the reader: a child process of another thread may hold the other end open
 _LOGGER = logging.getLogger("onnxport.native")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -32,6 +33,14 @@ def test_lines_of_the_native_log_are_kept_and_all_others_pass(tmp_path, caplog):
         os.write(2, b"no end of line")
     assert (tmp_path / "stderr").read_bytes() == b"mine\n" + LOG.replace(b"I0", b"F0") + b"no end of line"
     assert [record.message for record in caplog.records] == [LOG.decode().strip()]
+
+
+def test_a_line_of_tensorflow_lite_in_its_three_parts_is_kept(tmp_path):
+    with received(tmp_path / "stderr"), native_log_kept():
+        for part in (b"INFO: ", b"Created TensorFlow Lite XNNPACK delegate for CPU.", b"\n", b"INFO: ", b"mine\n"):
+            os.write(2, part)
+            time.sleep(0.05)  # the reader has taken the part
+    assert (tmp_path / "stderr").read_bytes() == b"INFO: mine\n"
 
 
 def test_what_another_thread_writes_passes_at_once(tmp_path):

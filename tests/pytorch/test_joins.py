@@ -71,11 +71,8 @@ class OneWay(torch.nn.Module):
 
     def forward(self, x):
         x = x + 1
-        y = x
-        if x.max() > 1:
-            y = x.clamp(-1, 1)
-        y = x * 0.5 if x.min() < 0 else y + 1
-        return y * 2
+        y = x.clamp(-1, 1) if x.max() > 1 else x
+        return (x * 0.5 if x.min() < 0 else y + 1) * 2
 
 
 class Shapes(torch.nn.Module):
