@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 STATE = "onnxport.state"  # the metadata key of the file
 
@@ -26,6 +26,15 @@ class ModuleState:
     transient: frozenset[str] = frozenset()
     numbers: tuple[tuple[str, int], ...] = ()
     unused: tuple[str, ...] = ()
+
+    def in_order(self, keys: Sequence[str]) -> ModuleState:
+        """The state with its keys in the order of `keys`.
+
+        >>> ModuleState((("weight", "weight"), ("mean", "mean"))).in_order(["mean", "weight"]).keys
+        (('mean', 'mean'), ('weight', 'weight'))
+        """
+        places = {key: index for index, key in enumerate(keys)}
+        return replace(self, keys=tuple(sorted(self.keys, key=lambda item: places.get(item[0], len(places)))))
 
 
 def written(state: ModuleState) -> str:

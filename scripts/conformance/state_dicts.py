@@ -3,9 +3,9 @@
     nice python -m scripts.conformance.state_dicts --results build/state_dicts.jsonl [--timm]
     python -m scripts.conformance.state_dicts --results build/state_dicts.jsonl --report docs/conformance/state_dicts.md
 
-*right*: the module that comes back has the original's keys in their order, with equal shapes and values, and loads the original's
-state dict strictly. *unused*: it lacks keys alone that the traced call does not use, which no graph holds. A later run goes on
-where the first stopped.
+*right*: the module that comes back has the original's keys in their order, with equal shapes and values. *unused*: it lacks keys
+alone that the traced call does not use, which no graph holds. Both load the whole state dict of the original strictly. A later
+run goes on where the first stopped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _compared(model: Any, back: Any) -> tuple[str, str]:
             return "wrong", f"{key}: {tuple(ours[key].shape)} {ours[key].dtype}"
         if not torch.equal(torch.nan_to_num(ours[key]), torch.nan_to_num(theirs[key])):
             return "wrong", f"{key}: other values"
-    back.load_state_dict({key: theirs[key] for key in common}, strict=True)
+    back.load_state_dict(theirs, strict=True)
     used = [name for name, _ in model.named_parameters() if name in ours]
     if used != [name for name, _ in back.named_parameters()]:
         return "wrong", "the parameters differ from the module's"

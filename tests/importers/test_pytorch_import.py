@@ -307,3 +307,45 @@ def test_a_state_dict_loads_strictly_with_keys_that_the_exported_call_did_not_us
     torch.testing.assert_close(back(x), module(x))
     with pytest.raises(RuntimeError, match=r"Unexpected key.*stranger"):
         back.load_state_dict({**module.state_dict(), "stranger": torch.zeros(1)})
+
+
+class _Ordered(nn.Module):
+    """Buffers between parameters, two of them read as numbers while a graph is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.register_buffer("scale", torch.rand(4))
+        self.register_buffer("order", torch.tensor([1, 0, 3, 2]))
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.head(self.body(x) * self.scale)[:, self.order]
+
+
+class _Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = _Ordered()
+        self.register_buffer("positions", torch.arange(8)[None])
+        self.last = nn.Linear(4, 4)
+        self.table = nn.Embedding(8, 4)
+
+    def forward(self, x):
+        return self.last(self.first(x)) + self.table(self.positions[:, :4]).mean(1)
+
+
+def test_a_state_dict_keeps_its_order_and_the_buffers_that_the_graph_has_as_numbers():
+    module = _Nested().eval()
+    x = torch.randn(2, 4)
+    back = onnxport.convert(onnxport.convert(module, inputs=(x,)), to="pytorch")
+    ours, theirs = back.state_dict(), module.state_dict()
+    assert list(ours) == list(theirs)
+    for key, value in theirs.items():
+        torch.testing.assert_close(ours[key], value, rtol=0, atol=0)
+    for loaded in (back, copy.deepcopy(back), nn.Sequential(back)[0]):
+        other = _Nested().eval()
+        loaded.load_state_dict(other.state_dict())
+        torch.testing.assert_close(loaded(x), other(x))
+    with pytest.raises(RuntimeError, match="first.order has other values than the file"):
+        back.load_state_dict({**theirs, "first.order": torch.tensor([0, 1, 2, 3])})

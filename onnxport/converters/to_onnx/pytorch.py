@@ -15,7 +15,7 @@ from onnxport.converters.to_onnx.pytorch_scopes import scopes_of
 from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph import decisions
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.module_state import STATE, written
+from onnxport.graph.module_state import STATE, read, written
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.layer_norm import RecogniseRmsNormPass
@@ -44,6 +44,9 @@ def export(model: Any, request: Request) -> OnnxModel:
     if isinstance(model, torch.nn.Module):
         graph = result.model.graph
         put_first(graph, (name if name in graph.initializers else f"{name}_1" for name in _state_order(model)))
+        state = read(result.model.metadata_props)
+        if state.keys:  # a program may list its parameters before its buffers
+            result.model.metadata_props[STATE] = written(state.in_order(list(model.state_dict())))
     return result
 
 

@@ -10,8 +10,10 @@ import copy
 import importlib
 import sys
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+import torch
 from torch import fx
 
 from onnxport.opset_maps.from_onnx.pytorch.traced import is_tensor_input, mark_tensor
@@ -22,14 +24,24 @@ class RecordedModule(fx.GraphModule):
 
     Attributes:
         onnxport_unused: keys of the state dict that the graph was exported from and does not use: a state dict may hold them.
+        onnxport_fixed: keys whose content the graph holds as numbers of its own, as of a slice: they stay as they are.
     """
 
     onnxport_unused: tuple[str, ...] = ()
+    onnxport_fixed: tuple[str, ...] = ()
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Loads what the graph uses; the module from which it was exported also had `onnxport_unused`, which load as nothing."""
         for key in self.onnxport_unused:
             state_dict.pop(f"{prefix}{key}", None)
+        errors: list[str] = args[-1]
+        for key in self.onnxport_fixed:
+            given, own = state_dict.get(f"{prefix}{key}"), attrgetter(key)(self)
+            if given is not None and given.shape == own.shape and not torch.equal(given.to(own), own):
+                errors.append(
+                    f"{prefix}{key} has other values than the file that this module comes from, and its graph is written for "
+                    "those: convert the original module again with these values"
+                )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __reduce__(self) -> tuple[Any, ...]:

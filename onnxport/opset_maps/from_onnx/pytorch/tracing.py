@@ -221,11 +221,25 @@ _SIZE_ARITHMETIC = frozenset({operator.add, operator.mul, operator.floordiv})
 
 
 class RootRecorder(Recorder):
-    """The main graph's recorder: it holds the parameters, under their own names."""
+    """The main graph's recorder: it holds the parameters, under their own names.
+
+    Attributes:
+        fixed: paths of the state dict whose content stands in the finished graph as numbers, as the indices of a slice.
+    """
+
+    fixed: tuple[str, ...] = ()
+
+    def finish(self, outputs: object) -> None:
+        """Ends the graph; what it computed from while it was recorded is part of the state dict nevertheless."""
+        super().finish(outputs)
+        known = {self.paths.of(value): value for value in self._held if value.name in self.paths.of_key}
+        fixed = {path: value for path, value in known.items() if path not in self.attributes}
+        self.attributes.update({path: self._content(value) for path, value in fixed.items()})
+        self.fixed = tuple(fixed)
 
     def reserve(self, initializers: Iterable[ir.Value], state: ModuleState) -> None:
         """Takes the paths of a model's initializers before anything else does, and what the file tells of their module."""
-        held = list(initializers)
+        self._held = held = list(initializers)
         known = {value.name for value in held} | {name for name, _ in state.numbers}
         self.paths = Paths(held, [item for item in state.keys if item[1] in known])
         self._state = state
