@@ -90,6 +90,17 @@ def test_a_module_comes_back_with_its_layers_its_keys_and_its_numbers(build, dra
         torch.testing.assert_close(back(x), other(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("form", [{}, {"bidirectional": True, "batch_first": True}, {"bias": False}])
+def test_a_recurrent_layer_that_is_the_whole_model_keeps_its_keys(kind, form):
+    module, other = kind(3, 4, 2, **form).eval(), kind(3, 4, 2, **form).eval()
+    x = torch.randn(5, 2, 3)
+    back = onnxport.convert(onnxport.convert(module, inputs=(x,), validate=False), to="pytorch", validate=False)
+    assert list(back.state_dict()) == list(module.state_dict())
+    back.load_state_dict(other.state_dict())
+    torch.testing.assert_close(back(x)[0], other(x)[0], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("build, draw, layers", MODELS)
 def test_gradients_reach_every_parameter(build, draw, layers):
     module = build().eval()

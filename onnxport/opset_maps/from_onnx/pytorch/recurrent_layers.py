@@ -23,7 +23,7 @@ _KINDS: dict[object, tuple[type[nn.RNNBase], dict[str, str]]] = {
     torch.rnn_tanh: (nn.RNN, {"nonlinearity": "tanh"}),
     torch.rnn_relu: (nn.RNN, {"nonlinearity": "relu"}),
 }
-_ROLE = re.compile(r"(.+)\.((?:weight|bias)_[ih]h_l(\d+)(?:_reverse)?)")
+_ROLE = re.compile(r"(?:(.+)\.)?((?:weight|bias)_[ih]h_l(\d+)(?:_reverse)?)")
 _MOVES = frozenset(
     {torch.cat, operator.getitem, torch.permute, torch.reshape, torch.unsqueeze, torch.squeeze, torch.split}
 )
@@ -34,17 +34,19 @@ def recognise(recorder: Recorder) -> None:
     calls = [node for node in recorder.graph.nodes if node.op == "call_function" and node.target in _KINDS]
     named: dict[str, list[fx.Node]] = defaultdict(list)
     for node in calls:
-        path = _path_of(node) or _reordered(recorder, node)
-        if path:
+        path = _path_of(node)
+        if path is None:
+            path = _reordered(recorder, node)
+        if path:  # the module itself, whose path is empty, has its parameters already
             named[path].append(node)
     for path, nodes in named.items():
         _hold(recorder, path, nodes)
 
 
 def _path_of(node: fx.Node) -> str | None:
-    """The path of the layer that all weights of a call are named after."""
+    """The path of the layer that all weights of a call are named after; empty where it is the whole model."""
     matches = [_ROLE.fullmatch(str(item.target)) if item.op == "get_attr" else None for item in _weights(node)]
-    paths = {match[1] if match else None for match in matches}
+    paths = {match[1] or "" if match else None for match in matches}
     return paths.pop() if len(paths) == 1 else None
 
 
