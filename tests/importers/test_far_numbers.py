@@ -42,3 +42,18 @@ def graph(operators: list[str]) -> onnx.ModelProto:
 )
 def test_far_numbers(framework):
     require_import(graph(OPERATORS), framework, (FAR,))
+
+
+@pytest.mark.parametrize(
+    "framework",
+    [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("pytorch", "tensorflow", "keras")],
+)
+def test_products_of_several_operands_are_taken_from_the_left(framework):
+    """In another order the infinities of some rows would be NaN."""
+    operator = 'Einsum <equation = "...i,oij,...j->...o"> (x, w, z)'
+    signature = "g (float[N, 2] x, float[4, 2, 3] w, float[N, 3] z) => (float[N, 4] y)"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {signature} {{y = {operator}}}')
+    weights = np.random.default_rng(0).standard_normal((4, 2, 3)).astype(np.float32)
+    x = np.array([[INF, 1], [1, -INF], [1, 2], [0.3, 0.7]], np.float32)
+    z = np.array([[1, 2, 3], [-1, 2, 3], [INF, 1, 2], [1, -INF, -0.5]], np.float32)
+    require_import(model, framework, (x, weights, z))

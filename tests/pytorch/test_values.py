@@ -98,6 +98,7 @@ REFUSED: list[tuple[Callable[..., Any], torch.Tensor, str]] = [
     (torch.matrix_exp, torch.eye(3, dtype=torch.float16), "float32"),
     (torch.linalg.eigvals, torch.eye(3), "eigvalsh"),
     (lambda x: torch.nextafter(x, x + 1), torch.ones(3, dtype=torch.bfloat16), "BFLOAT16"),
+    (lambda x: F.multilabel_margin_loss(x, x.long(), reduction="none"), torch.ones(3), "batch of one"),
 ]
 
 

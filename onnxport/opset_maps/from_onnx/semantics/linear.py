@@ -48,10 +48,31 @@ def _number(xp: Namespace, x: Tensor, value: float) -> float | int:
 
 @onnx.op("Einsum", versions=(12, 28))
 def einsum(xp: Namespace, *xs: Tensor, equation: str) -> Tensor:
-    """Einstein sum."""
+    """Einstein sum, of two operands at a time from the left, as onnxruntime computes it.
+
+    Libraries that choose the order by sizes have NaN where it has an infinity.
+    """
     equation = equation.replace(" ", "")
-    _check_labels(xp, xs, equation.partition("->")[0].split(","))
-    return xp.einsum(equation, *xs)
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    _check_labels(xp, xs, terms)
+    if len(xs) < 3:
+        return xp.einsum(equation, *xs)
+    if not arrow:
+        output = "..." * ("..." in inputs) + "".join(sorted(c for c in {*inputs} - {*".,"} if inputs.count(c) == 1))
+    result, term = xs[0], terms[0]
+    for i, x in enumerate(xs[1:], 1):
+        behind = "".join([output, *terms[i + 1 :]])
+        both = f"{term},{terms[i]}"
+        term = output if i == len(xs) - 1 else _kept(both, behind)
+        result = xp.einsum(f"{both}->{term}", result, x)
+    return result
+
+
+def _kept(both: str, behind: str) -> str:
+    """The labels of two terms that something behind them has too; an ellipsis stays."""
+    labels = dict.fromkeys(both.replace(".", "").replace(",", ""))
+    return "..." * ("..." in both) + "".join(label for label in labels if label in behind)
 
 
 def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Strings) -> None:

@@ -85,8 +85,8 @@ def _averaged(op: OpBuilder, loss: ir.Value, x: ir.Value, reduction: int, *, alo
     """The sums of each row of `x` over its classes, and of all rows as asked for."""
     loss = op.Div(loss, op.cast_like(op.Squeeze(op.dim(x, 1), op.axes(0)), loss))
     if reduction == 0:
-        if alone:  # eager PyTorch gives a number, its trace [1]
-            raise UnsupportedOperator("reduction='none' of one example alone: give it as a batch of one")
+        if alone:  # eager PyTorch gives a number, its trace and decompositions [1]
+            raise UnsupportedOperator("reduction='none' of one example alone: give it as a batch of one", final=True)
         return loss
     return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", loss, None, keepdims=False)
 

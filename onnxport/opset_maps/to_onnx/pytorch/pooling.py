@@ -238,6 +238,11 @@ def _starts(op: OpBuilder, sample: ir.Value, size: int, want: int, kernel: int) 
             f32(2, 2, 5, 6, 7),
             f32(2, 2, 3, low=0),
         ),
+        case(
+            lambda x, r: torch.ops.aten.fractional_max_pool3d(x, [2, 1, 2], [2, 3, 4], r),
+            f32(2, 5, 6, 7),
+            f32(3, 2, 3, low=0),
+        ),
     ],
 )
 def fractional_max_pool(
@@ -250,6 +255,8 @@ def fractional_max_pool(
         raise UnsupportedOperator("images of a dynamic size")
     unbatched = rank(x) == spatial + 1
     images = op.Unsqueeze(x, op.axes(0)) if unbatched else x
+    if unbatched:
+        random_samples = op.Slice(random_samples, [0], [1], [0])  # there may be more rows: PyTorch takes the first one
     flat = op.const(0)
     for axis, (size, want, kernel) in enumerate(zip(sizes, output_size, kernel_size, strict=True)):
         # Of the numbers for two axes the first is that of the width.
