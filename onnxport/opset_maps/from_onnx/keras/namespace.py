@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -66,7 +67,9 @@ class KerasArrays(KerasControlFamily):
         plain = self.is_symbolic(x) and not x.dtype.startswith("complex")
         inner = shape[1:]
         if plain and len(inner) and all_known(inner) and self.is_batch(shape[0], x):
-            return recognised.reshape(self, x, [int(n) for n in inner])
+            sizes = [int(n) for n in inner]
+            if None in x.shape[1:] or math.prod(x.shape[1:]) == math.prod(sizes):  # else axis 0 is not the batch's
+                return recognised.reshape(self, x, sizes)
         return self.record("reshape", x, tuple(shape))
 
     def expand_dims(self, x: KerasValue, axis: Ints) -> KerasValue:

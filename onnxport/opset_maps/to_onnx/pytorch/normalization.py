@@ -114,6 +114,7 @@ def layer_norm(
     cases=[
         built(lambda: nn.RMSNorm(4), f32(2, 3, 4), dynamic=True),
         case(lambda x: F.rms_norm(x, (3, 4), eps=1e-3), f32(2, 3, 4)),
+        case(lambda x, w: F.rms_norm(x, (4,), w, eps=1e-3), f64(2, 3, 4), f64(4)),
     ],
 )
 def rms_norm(
@@ -123,19 +124,23 @@ def rms_norm(
     weight: ir.Value | None = None,
     eps: float | None = None,
 ) -> ir.Value:
-    """RMSNormalization from opset 23; before, its parts. Without eps it is that of the type computed in."""
+    """RMSNormalization from opset 23, whose epsilon is a float32; before and of float64, its parts.
+
+    Without eps it is that of the type computed in.
+    """
     if x.dtype is None:
         raise UnsupportedOperator("an operand of unknown type")
-    count = len(normalized_shape)
+    count, double = len(normalized_shape), x.dtype == ir.DataType.DOUBLE
     if eps is None:
-        eps = float(np.finfo(np.float64 if x.dtype == ir.DataType.DOUBLE else np.float32).eps)
-    if op.opset >= 23:
+        eps = float(np.finfo(np.float64 if double else np.float32).eps)
+    if op.opset >= 23 and not double:
         if weight is None:
             weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
         return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
-    wide = op.cast(x, ir.DataType.DOUBLE if x.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT)
-    # in this form, with Pow and Div, runtimes take it for one operator
-    mean = op.reduce("ReduceMean", op.Pow(wide, 2.0), list(range(-count, 0)), keepdims=True)
+    wide = x if double else op.cast(x, ir.DataType.FLOAT)
+    # With Pow and Div runtimes take it for one operator, which onnxruntime gives a wrong epsilon in float64.
+    square = op.Mul(wide, wide) if double else op.Pow(wide, 2.0)
+    mean = op.reduce("ReduceMean", square, list(range(-count, 0)), keepdims=True)
     result = op.cast_like(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x)
     return result if weight is None else op.Mul(result, weight)
 
