@@ -61,6 +61,14 @@ LACKING = {
     "STRING": "Col2Im GridSample NonZero Pad TensorScatter Trilu",
 }
 
+SEQUENCE = RNG.normal(size=(5, 2, 4))
+
+
+def gates(count):
+    """Weights and recurrent weights of a layer of so many gates."""
+    return [RNG.normal(size=(1, count * 3, size)) for size in (4, 3)]
+
+
 # What is written, its inputs, the opsets, and how many ulps of the largest result it may be off.
 ROWS = [
     *[
@@ -108,6 +116,25 @@ ROWS = [
         OPSETS,
         16,
     ),
+    *[
+        (
+            f"{operator}-{i}",
+            lambda op, x, operator=operator, weights=weights, more=more: op.node(
+                operator, x, *weights, None, hidden_size=3, **more
+            ),
+            [SEQUENCE],
+            OPSETS,
+            8,
+        )
+        for i, (operator, weights, more) in enumerate(
+            [
+                ("RNN", gates(1), {}),
+                ("LSTM", gates(4), {}),
+                ("GRU", gates(3), {}),
+                ("GRU", gates(3), {"linear_before_reset": 1}),
+            ]
+        )
+    ],
     *[
         (f"Conv-{i}", lambda op, x, w=w, a=a: op.Conv(x, op.const(w), **a), [IMAGE], OPSETS, 64)
         for i, (w, a) in enumerate(

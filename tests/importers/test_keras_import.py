@@ -271,3 +271,15 @@ def test_the_walk_leaves_the_model_alone():
     before = proto.SerializeToString()
     onnxport.convert(ir.from_proto(proto), to="keras", validate=False)
     assert proto.SerializeToString() == before
+
+
+def test_sizes_times_a_batch_are_no_batch():
+    """The flat indices of MaxPool count over all images: their first axis is longer than the batch."""
+    model, _ = built(
+        """g (float[N, 3, 8] x) => (float[N, 3, 4] y, int64[N, 3, 4] i)
+        {y, i = MaxPool <kernel_shape = [2], strides = [2]> (x)}"""
+    )
+    x = np.random.default_rng(0).standard_normal((2, 3, 8)).astype(np.float32)
+    y, i = model(x)
+    np.testing.assert_array_equal(x.ravel()[np.asarray(i)], np.asarray(y))
+    np.testing.assert_array_equal(np.asarray(y), x.reshape(2, 3, 4, 2).max(-1))

@@ -69,12 +69,14 @@ PACKED: dict[str, nn.Module] = {
 }
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("model", PACKED.values(), ids=PACKED)
-def test_packed_sequences(model: nn.Module) -> None:
+def test_packed_sequences(model: nn.Module, dtype: torch.dtype) -> None:
     dynamic = ({0: "batch", 1: "time"}, {0: "batch"})
-    made = exported(model.eval(), torch.randn(3, 6, 3), torch.tensor([2, 6, 4]), dynamic_shapes=dynamic)
-    require_equal(model, made, (torch.randn(4, 5, 3), torch.tensor([3, 1, 3, 4])))
-    require_equal(model, made, (torch.randn(1, 2, 3), torch.tensor([2])))
+    model = model.to(dtype).eval()
+    made = exported(model, torch.randn(3, 6, 3, dtype=dtype), torch.tensor([2, 6, 4]), dynamic_shapes=dynamic)
+    require_equal(model, made, (torch.randn(4, 5, 3, dtype=dtype), torch.tensor([3, 1, 3, 4])))
+    require_equal(model, made, (torch.randn(1, 2, 3, dtype=dtype), torch.tensor([2])))
 
 
 class Encoder(nn.Module):

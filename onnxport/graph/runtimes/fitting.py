@@ -19,6 +19,7 @@ from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.pools import POOLS
 from onnxport.graph.runtimes.products import PRODUCTS, SettleProductsPass
 from onnxport.graph.runtimes.quantised import QUANTISED
+from onnxport.graph.runtimes.recurrences import RECURRENCES
 from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
 from onnxport.graph.runtimes.scatter import SCATTERS
 from onnxport.graph.runtimes.strings import STRINGS
@@ -33,6 +34,7 @@ DEFECTS: tuple[Defect, ...] = (
     *PRODUCTS,
     *QUANTISED,
     *DOUBLE,
+    *RECURRENCES,
     *WINDOWS,
     *POOLS,
     *CASTS,
