@@ -64,6 +64,11 @@ LACKING = {
 SEQUENCE = RNG.normal(size=(5, 2, 4))
 
 
+def root_mean_square(op, x):
+    mean = op.reduce("ReduceMean", op.Pow(x, 2.0), [-1], keepdims=True)
+    return op.Mul(op.Div(x, op.Sqrt(op.Add(mean, 1e-3))), np.arange(1.0, 1 + x.shape[-1]))
+
+
 def gates(count):
     """Weights and recurrent weights of a layer of so many gates."""
     return [RNG.normal(size=(1, count * 3, size)) for size in (4, 3)]
@@ -135,6 +140,14 @@ ROWS = [
             ]
         )
     ],
+    (
+        "RMSNormalization",
+        lambda op, x: op.RMSNormalization(x, np.arange(1.0, 1 + x.shape[-1]), epsilon=0.25),
+        [IMAGE],
+        (23, 26),
+        16,
+    ),
+    ("root mean square", root_mean_square, [IMAGE], OPSETS, 16),
     *[
         (f"Conv-{i}", lambda op, x, w=w, a=a: op.Conv(x, op.const(w), **a), [IMAGE], OPSETS, 64)
         for i, (w, a) in enumerate(

@@ -83,8 +83,7 @@ class RecogniseLayerNormPass(NamingPass):
 
 class RecogniseRmsNormPass(NamingPass):
     """Writes ``x / sqrt(mean(x x) + epsilon)``, which frameworks spell as a product with a reciprocal, with Pow and Div: in that
-    form runtimes take it for one operator, with the scale behind it. From opset 23 on, with a scale, it is RMSNormalization. In
-    float64 it stays as it is: onnxruntime 1.31 gives that one operator another epsilon.
+    form runtimes take it for one operator, with the scale behind it. From opset 23 on, with a scale, it is RMSNormalization.
     """
 
     def call(self, model: ir.Model) -> PassResult:
@@ -106,7 +105,7 @@ class RecogniseRmsNormPass(NamingPass):
                     or square is None
                     or list(square.inputs) != [x, x]
                     or axes is None
-                    or x.dtype in (None, ir.DataType.DOUBLE)
+                    or x.dtype is None
                 ):
                     continue
                 if deviation is None or node.graph is None or square.graph is not node.graph:

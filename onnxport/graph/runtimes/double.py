@@ -99,6 +99,30 @@ def instance_normalization(op: OpBuilder, node: ir.Node) -> Written:
     return op.Add(op.Mul(normal, scale), bias)
 
 
+def rms_normalization(op: OpBuilder, node: ir.Node) -> Written:
+    """x / sqrt(mean(x^2) + epsilon) scale, over the last axes."""
+    x, axis = operand(node, 0), node.attributes.get_int("axis", -1)
+    rank = len(dims(x) or ())
+    mean = op.reduce("ReduceMean", op.Mul(x, x), list(range(axis % rank, rank)), keepdims=True)
+    return op.Mul(op.Div(x, op.Sqrt(op.Add(mean, real(node, "epsilon", 1e-5)))), operand(node, 1))
+
+
+def square(op: OpBuilder, node: ir.Node) -> Written:
+    """x x."""
+    x = operand(node, 0)
+    return op.Mul(x, x)
+
+
+def _is_mean_square(node: ir.Node) -> bool:
+    exponent = operand(node, 1).const_value
+    return (
+        exponent is not None
+        and exponent.size == 1
+        and exponent.numpy().item() == 2
+        and any(user.op_type == "ReduceMean" for user in node.outputs[0].consumers())
+    )
+
+
 def over_space(operator: str) -> Write:
     """A reduction over all axes behind the second."""
 
@@ -150,6 +174,7 @@ def _is_small_matrix(node: ir.Node) -> bool:
     return size is not None and 0 < size <= _LARGEST_MATRIX
 
 
+_ANOTHER_EPSILON = "onnxruntime 1.31 merges a root mean square into a norm with another epsilon"
 _row = partial(Defect, dtypes=_DOUBLE)
 
 DOUBLE = (
@@ -166,6 +191,8 @@ DOUBLE = (
     _row(("Cos",), cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.24 has no kernel", opsets=range(13, 22)),
     _row(("Mean",), mean, "Sum and Div"),
     _row(("InstanceNormalization",), instance_normalization, "its definition", applies=_has_rank),
+    _row(("RMSNormalization",), rms_normalization, "its definition", reason=_ANOTHER_EPSILON, applies=_has_rank),
+    _row(("Pow",), square, "Mul", reason=_ANOTHER_EPSILON, applies=_is_mean_square, operands=(0,), optimised=True),
     _row(("GlobalAveragePool",), over_space("ReduceMean"), "ReduceMean", applies=_has_rank),
     _row(("GlobalMaxPool",), over_space("ReduceMax"), "ReduceMax", applies=_has_rank),
     _row(("Det",), determinant, "Gaussian elimination", applies=_is_small_matrix),
