@@ -198,7 +198,7 @@ def _to_attention(recorder: Recorder, node: fx.Node) -> None:
     user.target = F.scaled_dot_product_attention
     user.args = (q, k, v, mask)
     user.kwargs = {"scale": scale * q_scale * k_scale}
-    recorder.graph.eliminate_dead_code()
+    recorder.drop_unused()
 
 
 def _to_layer(recorder: Recorder, node: fx.Node) -> None:

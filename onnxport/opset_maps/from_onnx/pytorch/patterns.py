@@ -78,7 +78,7 @@ def to_layer_norm(recorder: Recorder, node: fx.Node) -> None:
     if shapes is None or any(shape[-1] != content.shape[0] for shape in shapes):
         return
     shifted.target, shifted.args = F.layer_norm, (x, (content.shape[0],), weight, bias, epsilon)
-    recorder.graph.eliminate_dead_code()
+    recorder.drop_unused()
 
 
 def to_gelu(recorder: Recorder, node: fx.Node) -> None:
@@ -107,7 +107,7 @@ def to_gelu(recorder: Recorder, node: fx.Node) -> None:
         final = None
     if final is not None:
         final.target, final.args = functions.gelu, (x,)
-        recorder.graph.eliminate_dead_code()
+        recorder.drop_unused()
 
 
 def to_settled_softmax(recorder: Recorder, node: fx.Node) -> None:
@@ -118,4 +118,4 @@ def to_settled_softmax(recorder: Recorder, node: fx.Node) -> None:
     if scalar(recorder, zero) != 0.0 or set(softmax.users) != {condition, node} or len(condition.users) != 1:
         return
     node.target, node.args = functions.settled_softmax, tuple(softmax.args)
-    recorder.graph.eliminate_dead_code()
+    recorder.drop_unused()

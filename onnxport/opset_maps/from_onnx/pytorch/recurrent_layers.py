@@ -76,7 +76,7 @@ def _reordered(recorder: Recorder, node: fx.Node) -> str | None:
             parameter = nn.Parameter(content.detach().clone())  # type: ignore[union-attr]
             fresh.append(recorder.attribute(f"{path}.{name}", parameter).node)
     node.update_arg(2, fresh)
-    recorder.graph.eliminate_dead_code()
+    recorder.drop_unused()
     return path
 
 

@@ -211,6 +211,10 @@ class Recorder(CallRecorder):
     def finish(self, outputs: object) -> None:
         """Ends the graph with its outputs and drops what is not used."""
         self.graph.output(self.create_arg(outputs))
+        self.drop_unused()
+
+    def drop_unused(self) -> None:
+        """Drops what no output depends on; torch.fx's own would ask the module of the graph, which there is not yet."""
         for node in reversed(self.graph.nodes):
             if node.op not in ("placeholder", "output") and not node.users:
                 self.graph.erase_node(node)
