@@ -11,14 +11,21 @@ from typing import Any
 import torch
 
 from onnxport.errors import InvalidModelError
+from onnxport.tracing.pytorch_quantized import readable
 
 
 def as_module(model: object) -> torch.nn.Module:
     """`model` as a module: itself, what a wrapper holds, or a module whose forward is the callable.
 
+    Weights that are packed for dynamic quantisation are tensors in it.
+
     Raises:
         InvalidModelError: it can't be called, or is a TorchScript module.
     """
+    return readable(_module_of(model))
+
+
+def _module_of(model: object) -> torch.nn.Module:
     if isinstance(model, torch.jit.ScriptModule):
         raise InvalidModelError(
             "a TorchScript module can't be traced by torch.export: pass the module it was scripted from"

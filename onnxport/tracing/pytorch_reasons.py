@@ -11,6 +11,7 @@ import traceback
 import torch
 
 from onnxport.graph.provenance import relative_path
+from onnxport.tracing.pytorch_quantized import is_readable
 from onnxport.tracing.pytorch_values import failed_on_values
 
 # Folders of code that is neither the user's nor a library's with models.
@@ -20,6 +21,7 @@ _ON_VALUES = (
     "Python decides there on the value of a tensor: write it with torch.where or torch.cond, "
     'or pass strategy="trace", which freezes it as the examples take it.'
 )
+_QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 _ON_SIZES = "A number in its code or the size of a weight fixes it: leave the dimension out of dynamic_shapes=."
 _ON_PACKED = (
     "Convert the float model and quantise the file, or quantise the exported graph (PT2E): its quantize and dequantize "
@@ -98,9 +100,13 @@ def place_of(error: Exception | None) -> str:
 
 
 def _quantised(model: object) -> str:
-    """The first of a module's quantised modules, by path and type; empty where there is none."""
+    """The first of a module's quantised modules that can't be read, by path and type; empty where there is none."""
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    read: set[int] = set()
     for path, item in modules:
-        if type(item).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
-            return f"{path}: {type(item).__module__}.{type(item).__qualname__}"
+        if is_readable(item):
+            read.update(map(id, item.modules()))
+        kind = type(item)
+        if id(item) not in read and kind.__module__.startswith(_QUANTISED):
+            return f"{path}: {kind.__module__}.{kind.__qualname__}"
     return ""

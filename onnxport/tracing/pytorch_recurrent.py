@@ -65,19 +65,26 @@ def _gates(
     return F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
 
 
-def _lstm_cell(x: Tensor, hx: Sequence[Tensor], *params: Tensor) -> tuple[Tensor, Tensor]:
-    h, c = hx
-    of_input, of_state = _gates(x, h, *params)
+def lstm_step(of_input: Tensor, of_state: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """The next h and c of the sums of an LSTM's gates."""
     i, f, g, o = (of_input + of_state).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def _gru_cell(x: Tensor, h: Tensor, *params: Tensor) -> Tensor:
-    of_input, of_state = _gates(x, h, *params)
+def gru_step(of_input: Tensor, of_state: Tensor, h: Tensor) -> Tensor:
+    """The next h of the sums of a GRU's gates."""
     (r, z, n), (hr, hz, hn) = of_input.chunk(3, 1), of_state.chunk(3, 1)
     new = torch.tanh(n + torch.sigmoid(r + hr) * hn)
     return (h - new) * torch.sigmoid(z + hz) + new
+
+
+def _lstm_cell(x: Tensor, hx: Sequence[Tensor], *params: Tensor) -> tuple[Tensor, Tensor]:
+    return lstm_step(*_gates(x, hx[0], *params), hx[1])
+
+
+def _gru_cell(x: Tensor, h: Tensor, *params: Tensor) -> Tensor:
+    return gru_step(*_gates(x, h, *params), h)
 
 
 def _rnn_cell(activation: Callable[[Tensor], Tensor], x: Tensor, h: Tensor, *params: Tensor) -> Tensor:

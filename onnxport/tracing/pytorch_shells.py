@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,8 +21,12 @@ from torch.nn.parameter import is_lazy
 _DEPTH = 4  # how deep containers in a module's attributes are looked through for modules
 
 
-def shell_of(root: torch.nn.Module) -> torch.nn.Module | None:
+def shell_of(
+    root: torch.nn.Module, stand_ins: Mapping[int, torch.nn.Module] = MappingProxyType({})
+) -> torch.nn.Module | None:
     """Another module with the tensors of `root`; None where its modules can't be had twice.
+
+    `stand_ins` take the place of the modules with these ids.
 
     Lists, dicts, bound methods and partial functions among the attributes refer to the shells as the originals do to each
     other. Parameters that have no shape yet get one in the module that they belong to, and TorchScript's modules have a part
@@ -29,8 +35,8 @@ def shell_of(root: torch.nn.Module) -> torch.nn.Module | None:
     modules = list(root.modules())
     if any(isinstance(item, torch.jit.ScriptModule) for item in modules) or any(map(is_lazy, root.parameters())):
         return None
-    shells = {id(item): object.__new__(type(item)) for item in modules}
-    for item in modules:
+    shells = {id(item): stand_ins.get(id(item)) or object.__new__(type(item)) for item in modules}
+    for item in (item for item in modules if id(item) not in stand_ins):
         shells[id(item)].__dict__.update({name: _moved(value, shells, _DEPTH) for name, value in vars(item).items()})
     return shells[id(root)]
 

@@ -22,7 +22,8 @@ from onnxport.validation.tolerance import Budget
 # Sizes of the moves in units of the last place; the first ones measure noise, all of them show where the source jumps.
 _MOVES = (1, 1, 1, 1, 1, 1, 2, 4)
 _NOISE_MOVES = 6
-# Further moves where columns are computed before trees: each shows only with some chance which side of a threshold a row is on.
+# Further moves where columns are computed before trees, or steps on the way: each shows only with some chance which side of a
+# threshold a number is on.
 _MORE_MOVES = (1, 2, 4) * 8
 # As large, in units of the last place: equal distances come to differ, and what is no jump moves by far less than one.
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
@@ -72,9 +73,9 @@ def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Eviden
 
 
 def with_more_moves(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
-    """The same with more runs of a source that computes what its trees read: few of them may show a jump."""
+    """The same with more runs of a source that computes what its trees read or rounds to steps: few of them may show a jump."""
     numerics = parties.source.numerics
-    if not numerics.trees or numerics.direct_trees:
+    if not (parties.source.computes_in_steps or (numerics.trees and not numerics.direct_trees)):
         return evidence
     more = _moved(parties, item, evidence.coarse, _MORE_MOVES, first=len(_MOVES))
     return replace(evidence, moved=(*evidence.moved, *more))
@@ -225,17 +226,19 @@ def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
 
 
 def rounded_otherwise(pair: Pair, evidence: Evidence) -> np.ndarray | None:
-    """Elements of whole numbers that stand for real ones that lie no further off than the source's own further runs.
+    """Elements that stand for steps, or are computed from such, and lie no further off than the source's own further runs.
 
     A sum that lies within its rounding of a half comes to one step or the next, and what is computed from it to others. None may
     lie off by more steps than any of the source's runs shows, nor all together by more than twice what these show: a wrong step
-    or zero point moves all of them. A run that lies more than a step off on average is none of rounding: its kernel is wrong.
+    or zero point moves all of them. A run of whole numbers that lies more than a step off on average is none of rounding: its
+    kernel is wrong.
     """
     others = [item for item in results(evidence.moved, pair, pair.expected) if item.shape == pair.expected.shape]
     if np.shape(pair.result) != pair.expected.shape or pair.expected.size == 0:
         return None
     expected = pair.expected.astype(np.float64)
-    gaps = [gap for item in others if (gap := np.abs(item.astype(np.float64) - expected)).mean() <= 1.0]
+    most = np.inf if is_floating(pair.expected.dtype) else 1.0
+    gaps = [gap for item in others if (gap := np.abs(item.astype(np.float64) - expected)).mean() <= most]
     own = np.abs(pair.result.astype(np.float64) - expected)
     if not gaps or own.mean() > 2.0 * max(gap.mean() for gap in gaps):
         return None

@@ -128,7 +128,8 @@ class Trial:
             allowed = budget(self.parties, self.item, pair, evidence)
         exempt = self._undecided(pair) if evidence is not None else None
         others = jumps(pair, evidence) if evidence is not None else ()
-        if evidence is not None and self.parties.source.says_steps(pair.name):
+        in_steps = is_floating(pair.expected.dtype) and self.parties.source.computes_in_steps
+        if evidence is not None and (in_steps or self.parties.source.says_steps(pair.name)):
             exempt, others = rounded_otherwise(pair, evidence), ()
         options: dict[str, Any] = {"same_dtype": self.same_dtype, "exempt": exempt, "others": others}
         return judge(pair.name, pair.expected, result, allowed, **options)

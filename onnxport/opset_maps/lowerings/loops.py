@@ -43,7 +43,7 @@ def running(
         op: the builder.
         x: what is walked over.
         axis: the axis to walk along.
-        initial: the states before the first slice, of a slice's shape.
+        initial: the states before the first slice.
         step: gives the next states of the states and a slice.
         outputs: how many of the states are wanted.
     """
@@ -69,8 +69,11 @@ def running(
         outputs=len(initial) + outputs,
     )
     outcome = tuple(result[len(initial) :])
-    for value in outcome:  # inference of Scan's types puts the new axis first
-        value.shape = ir.Shape(x.shape) if x.shape is not None else None
+    for value, state in zip(outcome, initial):  # inference of Scan's types puts the new axis first
+        sizes = list(state.shape) if state.shape is not None and x.shape is not None else None
+        if sizes is not None and x.shape is not None:
+            sizes.insert(axis, x.shape[axis])
+        value.shape = ir.Shape(sizes) if sizes is not None else None
     return outcome
 
 

@@ -166,6 +166,11 @@ class Runner(ABC):
         """Whether the output `name` holds whole numbers that real ones are rounded to."""
         return False
 
+    @property
+    def computes_in_steps(self) -> bool:
+        """Whether the model rounds real numbers to steps on its way."""
+        return False
+
     def undecided(self, leaves: Sequence[Any], name: str, slack: float) -> np.ndarray | None:
         """Elements of the output `name` that the model itself can't tell within `slack`, relative to its scores' scale."""
         return None

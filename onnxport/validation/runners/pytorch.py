@@ -23,6 +23,7 @@ from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
+from onnxport.validation.runners.pytorch_steps import GATED, gates_moved, move_packed, rounds_to_steps
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
@@ -69,6 +70,11 @@ class PytorchRunner(Runner):
         shapes = [p.shape for p in self._call.parameters()] if isinstance(self._call, torch.nn.Module) else []
         return Numerics(max([DEFAULT_LENGTH, *(math.prod(shape[1:]) for shape in shapes if len(shape) > 1)]))
 
+    @property
+    def computes_in_steps(self) -> bool:
+        """Whether a layer is dynamically quantised."""
+        return isinstance(self._call, torch.nn.Module) and rounds_to_steps(self._call)
+
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types of all tensors that the operators give, as under autocast."""
         return coarsest(lambda: self.run(leaves))
@@ -106,6 +112,7 @@ class PytorchRunner(Runner):
             for weight in [*twin.parameters(), *twin.buffers()]:
                 if weight.dtype in _MOVABLE:
                     weight.copy_(to_tensor(tolerance.nudge(to_numpy(weight), units, rng)))
+            move_packed(twin, units, rng)
         return self._run_with_noise(twin, tensors, seed)
 
     def _run_with_noise(self, call: Callable[..., Any], tensors: list[Any], seed: int) -> Outputs:
@@ -182,7 +189,7 @@ class PytorchRunner(Runner):
 
 
 # Operators that add: what a large sum loses in a difference shows only where it moves itself.
-_SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum".split())
+_SUMS = frozenset("add addmm baddbmm bmm convolution cumsum linear_dynamic mean mm rsub sub sum".split())
 _LONG_SUMS = frozenset(("mean", "sum"))  # of one operand, which PyTorch adds in pairs
 # Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
 _BESIDE_ONE = frozenset("log_sigmoid_forward sigmoid softplus".split())
@@ -245,6 +252,8 @@ def noise(seed: int) -> _Each:
     def moved(operator: Any, args: Any, result: Any) -> Any:
         rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
         name = operator.overloadpacket.__name__
+        if name in GATED:
+            return gates_moved(result, draw)
         beside_one = name in _BESIDE_ONE or name in _FACTORS_BESIDE_ONE
         if not rounded or not (beside_one or name in _SUMS) or result.device.type != "cpu":
             return result
