@@ -51,8 +51,8 @@ def is_readable(module: nn.Module) -> bool:
 def _stand_in(module: nn.Module) -> nn.Module | None:
     """A module to trace in the place of a quantised one; None where its weights are in no form that is known."""
     make = _STAND_INS.get(type(module))
-    made = make(module) if make is not None else None
-    return made.train(module.training) if made is not None else None
+    other = make(module) if make is not None else None
+    return other.train(module.training) if other is not None else None
 
 
 def _steps(reduce_range: bool) -> int:
