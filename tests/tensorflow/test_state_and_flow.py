@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import onnxport
 from onnxport.errors import UnsupportedOperator
+from onnxport.tracing.tensorflow_functions import of_concrete
 
 pytestmark = pytest.mark.tensorflow
 
@@ -122,3 +123,34 @@ def test_saved_models_of_tensorflow_1(tmp_path, build):
         outputs = {f"y{k}": item for k, item in enumerate(results)}
         V1.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, outputs, V1.tables_initializer())
     assert onnxport.convert(str(tmp_path / "m"), inputs=(X,)).report.verdict == "passed"
+
+
+def test_the_first_read_of_a_variable_reads_all_and_a_later_one_its_present_value(monkeypatch):
+    first, second = tf.Variable([1.0]), tf.Variable([2.0])
+    program = of_concrete(tf.function(lambda x: x * first + second).get_concrete_function(tf.TensorSpec([1])))
+    handles, own = [], tf.raw_ops.ReadVariableOp
+    monkeypatch.setattr(
+        tf.raw_ops, "ReadVariableOp", lambda **kwargs: handles.append(id(kwargs["resource"])) or own(**kwargs)
+    )
+    variables = list(program.captured.values())
+    assert [float(item.read()[0]) for item in variables] == [1.0, 2.0]
+    assert len(handles) == 2, "each once, before any value is used"
+    second.assign([5.0])
+    assert float(variables[1].read()[0]) == 5.0
+
+
+def test_a_variable_without_a_value_fails_where_its_value_is_read_alone(monkeypatch):
+    empty, full = tf.Variable([1.0]), tf.Variable([2.0])
+    program = of_concrete(tf.function(lambda x: x * empty + full).get_concrete_function(tf.TensorSpec([1])))
+    own = tf.raw_ops.ReadVariableOp
+
+    def read(resource, dtype):
+        if resource is empty.handle:
+            raise tf.errors.FailedPreconditionError(None, None, "no value")
+        return own(resource=resource, dtype=dtype)
+
+    monkeypatch.setattr(tf.raw_ops, "ReadVariableOp", read)
+    unset, given = program.captured.values()
+    assert float(given.read()[0]) == 2.0
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        unset.read()

@@ -57,7 +57,9 @@ def recognise(recorder: Recorder) -> None:
         ((F.linear,), _with_bias),
         ((operator.truediv,), patterns.to_layer_norm),
         ((torch.erf,), patterns.to_gelu),
+        ((torch.sigmoid,), patterns.to_silu),
         ((torch.where,), patterns.to_settled_softmax),
+        ((torch.where,), patterns.to_max_pool),
         ((F.softmax,), _to_attention),
         (_LAYERS, _to_layer),
     )

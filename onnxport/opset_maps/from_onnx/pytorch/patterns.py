@@ -1,4 +1,4 @@
-"""Compositions that stand for one call each: a layer normalisation and a Gelu of old opsets, a masked softmax."""
+"""Compositions that stand for one call each: a layer normalisation, a Gelu and a silu, a masked softmax, a pool with NaN."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import fx, nn
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.matching import called, is_parameter, scalar
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.windows import MAX_POOL
 
 
 def _other(node: fx.Node, item: object) -> Any:
@@ -110,6 +111,15 @@ def to_gelu(recorder: Recorder, node: fx.Node) -> None:
         recorder.drop_unused()
 
 
+def to_silu(recorder: Recorder, node: fx.Node) -> None:
+    """x times its sigmoid is silu, one pass over the elements instead of two."""
+    x = node.args[0]
+    product = _only_user(node, operator.mul)
+    if product is not None and recorder.ranks.get(x) and _other(product, node) is x:
+        product.target, product.args = F.silu, (x,)
+        recorder.graph.erase_node(node)
+
+
 def to_settled_softmax(recorder: Recorder, node: fx.Node) -> None:
     """Zero where a softmax is NaN, else the softmax, as torch.onnx writes the weights of an attention with a mask."""
     condition, zero, softmax = node.args
@@ -119,3 +129,39 @@ def to_settled_softmax(recorder: Recorder, node: fx.Node) -> None:
         return
     node.target, node.args = functions.settled_softmax, tuple(softmax.args)
     recorder.drop_unused()
+
+
+def to_max_pool(recorder: Recorder, node: fx.Node) -> None:
+    """NaN where a pool of where x is NaN is not 0, else the pool of x, is that pool alone: torch's keep NaN themselves.
+
+    The pool may be twice that of half of x, which keeps other runtimes from giving the least number for minus infinity.
+    """
+    is_marked, nan, result = node.args
+    if not called(is_marked, torch.ne) or scalar(recorder, is_marked.args[1]) != 0.0:
+        return
+    marks, number = is_marked.args[0], scalar(recorder, nan, 0)
+    doubled = result if called(result, operator.mul) and scalar(recorder, result.args[1], 0) == 2.0 else None
+    pool = result if doubled is None else doubled.args[0]
+    if number is None or not math.isnan(number) or not _is_max_pool(marks) or not _is_max_pool(pool):
+        return
+    halved = pool.args[0] if doubled is not None else None
+    if halved is not None and (not called(halved, operator.mul) or scalar(recorder, halved.args[1], 0) != 0.5):
+        return
+    x = pool.args[0] if halved is None else halved.args[0]
+    cast, same_windows = marks.args[0], (marks.target, marks.args[1:]) == (pool.target, pool.args[1:])
+    if not same_windows or not called(cast, torch.Tensor.to):
+        return
+    is_nan = cast.args[0]
+    if not called(is_nan, torch.isnan) or is_nan.args[0] is not x:
+        return
+    if any(item is not None and len(item.users) != 1 for item in (doubled, pool)):
+        return
+    pool.args = (x, *pool.args[1:])
+    node.replace_all_uses_with(pool)
+    for item in (node, is_marked, marks, cast, is_nan, doubled, halved):
+        if item is not None and not item.users:
+            recorder.graph.erase_node(item)
+
+
+def _is_max_pool(item: object) -> bool:
+    return isinstance(item, fx.Node) and not item.kwargs and any(called(item, function) for function in MAX_POOL)

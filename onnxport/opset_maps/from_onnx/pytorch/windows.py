@@ -16,7 +16,7 @@ from onnxport.opset_maps.from_onnx.values import GroupedStrides, Ints, PaddedStr
 
 _CONV = (F.conv1d, F.conv2d, F.conv3d)
 _CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
-_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
 class TorchWindowFamily(TorchTensorFamily):
@@ -58,7 +58,7 @@ class TorchWindowFamily(TorchTensorFamily):
         if not dtype.is_floating_point():
             wide = self.max_pool(self.astype(x, ir.DataType.DOUBLE), kernel, **form)
             return self.astype(wide, dtype)
-        return self.call(_MAX_POOL[spatial - 1], x, list(kernel), list(form["strides"]), 0, list(form["dilations"]))
+        return self.call(MAX_POOL[spatial - 1], x, list(kernel), list(form["strides"]), 0, list(form["dilations"]))
 
     def sum_pool(self, x: TorchTensor, kernel: Ints, **form: Unpack[Strides]) -> TorchTensor:
         _spatial(kernel, "pools")
