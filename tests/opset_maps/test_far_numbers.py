@@ -27,6 +27,26 @@ TORCH = {
     "extremes and places": (lambda torch, x: (*x.max(1), *x.min(1, True), x.argmax(0), x.argmin()), FAR, FLOATS),
     "norms by the extremes": (lambda torch, x: (x.norm(p=INF, dim=1), x.norm(p=-INF, dim=0)), FAR, ("float32",)),
     "mean of infinities": (lambda torch, x: torch.var_mean(x, 1), FAR, ("float32", "float64")),
+    "resize of rows": (
+        lambda torch, x: torch.nn.functional.interpolate(x[None], size=7, mode="linear"),
+        FAR[:3],
+        ("float32",),
+    ),
+    "resize of rows by a factor": (
+        lambda torch, x: torch.nn.functional.interpolate(x[None], scale_factor=1.5, mode="linear"),
+        FAR[:3],
+        ("float32",),
+    ),
+    "numbers that differ": (lambda torch, x: (torch.cdist(x, x + 1, 0.0), torch.pdist(x, 0.0)), FAR, ("float32",)),
+    "extremes by index": (
+        lambda torch, x: tuple(
+            x[:3].scatter_reduce(0, torch.tensor([[0, 1, 1, 2, 2]] * 5), x, kind, include_self=keep)
+            for kind in ("amax", "amin")
+            for keep in (True, False)
+        ),
+        FAR,
+        ("float32", "float64"),
+    ),
     "max_pool1d": (lambda torch, x: torch.max_pool1d(x[:, None], 3, 2, 1), FAR, FLOATS),
     "max_pool2d": (lambda torch, x: torch.max_pool2d(x[None, None], 2, ceil_mode=True), FAR, FLOATS),
     "max_pool2d with padding": (

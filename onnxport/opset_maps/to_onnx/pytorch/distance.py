@@ -59,6 +59,13 @@ def cdist(op: OpBuilder, x1: ir.Value, x2: ir.Value, p: float = 2.0, compute_mod
         total = op.Add(op.Add(product, squares[0]), transposed(op, squares[1]))
         return op.Sqrt(op.Max(total, 0.0))
     gap = op.Sub(op.Unsqueeze(x1, op.axes(rank(x1) - 1)), op.Unsqueeze(x2, op.axes(rank(x2) - 2)))
+    return _distances(op, gap, p)
+
+
+def _distances(op: OpBuilder, gap: ir.Value, p: float) -> ir.Value:
+    """The norms of differences along the last axis; of order 0 how many are not 0, which NaN is no number of."""
+    if p == 0:
+        return op.reduce("ReduceSum", op.Min(op.Ceil(op.Abs(gap)), 1.0), [rank(gap) - 1], keepdims=False)
     return norm_of(op, gap, p, rank(gap) - 1)
 
 
@@ -73,7 +80,7 @@ def pdist(op: OpBuilder, x: ir.Value, p: float = 2.0) -> ir.Value:
     places = op.Range(op.const(0), count, op.const(1))
     above = op.Less(op.Unsqueeze(places, op.axes(1)), places)
     gap = op.Sub(op.Unsqueeze(x, op.axes(1)), op.Unsqueeze(x, op.axes(0)))
-    distances = op.Reshape(norm_of(op, gap, p, 2), [-1])
+    distances = op.Reshape(_distances(op, gap, p), [-1])
     return op.Compress(distances, op.Reshape(above, [-1]), axis=0)
 
 

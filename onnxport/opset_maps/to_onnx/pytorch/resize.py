@@ -27,6 +27,11 @@ def _resized(
     op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None, **attributes: object
 ) -> ir.Value:
     """Resize to sizes or, where torch counts by them, by scale factors."""
+    if attributes.get("mode") == "linear" and rank(x) == 3:
+        # ONNX resizes the axes of a whole tensor: a runtime that takes rank 3 for a picture multiplies other rows by 0.
+        one = None if scales is None or None in scales else [1.0, *scales]
+        rows = _resized(op, op.Unsqueeze(x, op.axes(2)), None if size is None else [1, *size], one, **attributes)
+        return op.Squeeze(rows, op.axes(2))
     if x.dtype not in _KERNELS:
         raise UnsupportedOperator(f"resampling of {x.dtype}: runtimes have no Resize for it")
     if scales and all(scale is not None for scale in scales):
@@ -34,6 +39,7 @@ def _resized(
             raise UnsupportedOperator("resampling by a factor that depends on the input")
         given = list(x.shape or ())[2:]
         wanted = list(op.result.shape or [None] * rank(x))[2:]
+        wanted = [*[1] * (len(given) - len(wanted)), *wanted]
         factors = [_factor(float(item), *sizes) for item, *sizes in zip(scales, given, wanted) if item is not None]
         return op.Resize(x, None, op.const([1.0, 1.0, *factors], ir.DataType.FLOAT), **attributes)
     if size is None:

@@ -15,6 +15,7 @@ from onnxport.opset_maps.lowerings.arithmetic import floor_div
 from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.lowerings.axes import size as axis_size
 from onnxport.opset_maps.lowerings.dtypes import Operand, Size
+from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, index, index_put, number_like, slice_
@@ -115,6 +116,8 @@ def scatter_reduce(
     if not include_self:
         start = scattered(op, x, dim, index, op.Expand(_neutral(op, reduce, x), op.shape(index)))
     result = scattered(op, start, dim, index, src, _REDUCTIONS[reduce])
+    if reduce in ("amax", "amin") and is_floating(x):  # runtimes pass over a NaN, or a number beside it
+        return op.Add(result, scattered(op, cut_to_zero(op, start), dim, index, cut_to_zero(op, src), "add"))
     if reduce != "mean":
         return result
     ones = op.Expand(number_like(op, 1, x), op.shape(index))
