@@ -362,19 +362,17 @@ def test_a_state_dict_keeps_its_order_and_the_buffers_that_the_graph_has_as_numb
         back.load_state_dict({**theirs, "first.order": torch.tensor([0, 1, 2, 3])})
 
 
-class _RecurrentAttention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.recurrent = nn.LSTM(8, 8, batch_first=True)
-
+class _AttentionBehindBranch(nn.Module):
     def forward(self, x):
-        heads = self.recurrent(x)[0].reshape(x.shape[0], -1, 2, 4).transpose(1, 2)
+        chosen = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        heads = chosen.reshape(x.shape[0], -1, 2, 4).transpose(1, 2)
         return nn.functional.scaled_dot_product_attention(heads, heads, heads)
 
 
-def test_an_attention_is_found_behind_a_layer_that_is_a_module_already():
-    module, x = _RecurrentAttention().eval(), torch.randn(2, 3, 8)
+def test_an_attention_is_found_behind_a_branch_that_is_a_module():
+    module, x = _AttentionBehindBranch(), torch.randn(2, 3, 8)
     back = onnxport.convert(onnxport.convert(module, inputs=(x,)), to="pytorch")
-    assert isinstance(back.recurrent, nn.LSTM)
+    assert {"call_module"} <= {node.op for node in back.graph.nodes}
     assert any(node.target is nn.functional.scaled_dot_product_attention for node in back.graph.nodes)
-    torch.testing.assert_close(back(x), module(x))
+    for item in (x, -x):
+        torch.testing.assert_close(back(item), module(item))
