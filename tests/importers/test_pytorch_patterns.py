@@ -71,3 +71,16 @@ def test_nan_of_other_windows_stays_a_choice():
     module = imported(OtherWindows(), x)
     assert calls(module).count(torch.where) == 1
     torch.testing.assert_close(module(x), OtherWindows()(x), rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_gelu_without_gradient_takes_the_memory_of_two_results_and_is_the_one_with():
+    x = torch.linspace(-12, 12, 4001)
+    module = imported(nn.GELU(), x)
+    free = x.clone().requires_grad_()
+    with torch.no_grad(), torch.profiler.profile(profile_memory=True) as profile:
+        alone = module(x)
+    taken = sum(max(event.self_cpu_memory_usage, 0) for event in profile.events())
+    assert taken < 3 * x.nbytes
+    assert torch.equal(alone, module(free).detach()), "the same bits"
+    assert torch.equal(x, torch.linspace(-12, 12, 4001)), "the input stays"
+    torch.testing.assert_close(alone, nn.GELU()(x.double()).float(), rtol=1e-5, atol=1e-6)
