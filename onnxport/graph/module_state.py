@@ -19,6 +19,7 @@ class ModuleState:
         transient: initializers that the state dict leaves out.
         numbers: whole numbers of the state dict that the graph does not use, as the batches that a norm has seen.
         unused: other keys of the state dict whose content the graph does not use, and does not hold.
+        cached: those of them out of which the module made constants of the graph before it was traced, with checksums.
     """
 
     keys: tuple[tuple[str, str], ...] = ()
@@ -26,6 +27,7 @@ class ModuleState:
     transient: frozenset[str] = frozenset()
     numbers: tuple[tuple[str, int], ...] = ()
     unused: tuple[str, ...] = ()
+    cached: tuple[tuple[str, str], ...] = ()
 
     def in_order(self, keys: Sequence[str]) -> ModuleState:
         """The state with its keys in the order of `keys`.
@@ -46,6 +48,7 @@ def written(state: ModuleState) -> str:
         "transient": sorted(state.transient),
         "numbers": dict(state.numbers),
         "unused": list(state.unused),
+        "cached": dict(state.cached),
     }
     return json.dumps({name: part for name, part in parts.items() if part}, separators=(",", ":"))
 
@@ -65,13 +68,15 @@ def read(metadata: Mapping[str, str]) -> ModuleState:
         names = {kind: frozenset(parts.get(kind, ())) for kind in ("buffers", "transient")}
         numbers = tuple((name, int(number)) for name, number in parts.get("numbers", {}).items())
         unused = tuple(parts.get("unused", ()))
+        cached = tuple(parts.get("cached", {}).items())
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, RecursionError):  # written by someone else
         return ModuleState()
     texts = [*(name for pair in keys for name in pair), *(name for kind in names.values() for name in kind), *unused]
+    texts += [text for pair in cached for text in pair]
     if not all(isinstance(name, str) and name for name in texts):
         return ModuleState()
     counts = tuple(item for item in numbers if _is_count(item[1]))
-    return ModuleState(keys, names["buffers"], names["transient"], counts, unused)
+    return ModuleState(keys, names["buffers"], names["transient"], counts, unused, cached)
 
 
 def _is_count(number: int) -> bool:

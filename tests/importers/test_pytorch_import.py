@@ -320,6 +320,31 @@ def test_a_state_dict_loads_strictly_with_keys_that_the_exported_call_did_not_us
         back.load_state_dict({**module.state_dict(), "stranger": torch.zeros(1)})
 
 
+class _Cached(nn.Module):
+    """Makes a table of a weight once, as transformers of images do with their position biases."""
+
+    def __init__(self):
+        super().__init__()
+        self.biases, self.table = nn.Parameter(torch.randn(6)), None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = self.biases.detach()[torch.tensor([[0, 1, 2], [3, 4, 5]])]
+        return x + self.table
+
+
+def test_a_weight_out_of_which_a_constant_was_made_before_the_trace_loads_with_its_own_values_only():
+    module, x = _Cached().eval(), torch.randn(2, 3)
+    fresh = onnxport.convert(onnxport.convert(copy.deepcopy(module), inputs=(x,), validate=False), to="pytorch")
+    module(x)
+    back = onnxport.convert(onnxport.convert(module, inputs=(x,), validate=False), to="pytorch")
+    for loaded in (back, copy.deepcopy(back), fresh):
+        loaded.load_state_dict(module.state_dict())
+        torch.testing.assert_close(loaded(x), module(x))
+    with pytest.raises(RuntimeError, match=r"biases has other values.*has not run since"):
+        back.load_state_dict(_Cached().state_dict())
+
+
 class _Ordered(nn.Module):
     """Buffers between parameters, two of them read as numbers while a graph is written."""
 

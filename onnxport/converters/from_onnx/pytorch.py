@@ -58,6 +58,7 @@ def build(model: ir.Model) -> nn.Module:
         "onnxport_inputs": [(_boundary_dtype(value), dims_of(value)) for value in walk.inputs],
         "onnxport_unused": tuple(key for key in state.unused if key not in module.state_dict()),
         "onnxport_fixed": recorder.fixed,
+        "onnxport_cached": state.cached,
     }
     module.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = kept  # a copy of the module has them too
     for name, content in kept.items():

@@ -152,7 +152,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     merge = request.functions is None
     model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes, merge=merge)
     state = lowering.boundary.state(model.graph)
-    if state.keys:
+    if state.keys or state.unused:
         model.metadata_props[STATE] = written(state)
     if traced.other_sizes:
         model.metadata_props[decisions.OTHER_SIZES] = decisions.written(traced.other_sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind
 
 from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.pytorch_checksums import checksum
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.module_state import ModuleState
 from onnxport.graph.names import is_written_constant
@@ -21,6 +22,8 @@ from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
 _FOLDABLE = 1024
+# So many different numbers are no accident.
+_TELLING = 4
 # Element types that torch hands to NumPy.
 NUMPY = frozenset(getattr(torch, name) for name in "bool uint8 int8 int16 int32 int64 float16 float32 float64".split())
 
@@ -94,7 +97,10 @@ class Boundary:
         }
         buffers = held - trained
         transient = held - {holder for _, holder in keys}
-        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers), tuple(unused))
+        constants = [self._tensor(spec) for spec in specs if spec.kind is InputKind.CONSTANT_TENSOR]
+        contents = {key: self._program.state_dict[key] for key in unused}
+        cached = tuple((key, checksum(item)) for key, item in contents.items() if _is_cached(item, constants))
+        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers), tuple(unused), cached)
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:
@@ -131,3 +137,14 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
     if tensor.device.type == "meta" or not tensor.numel():
         return ("tensor", id(tensor))
     return ("data", tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def _is_cached(content: torch.Tensor, constants: Sequence[torch.Tensor]) -> bool:
+    """Whether a constant consists of a weight's numbers: a module that has run keeps what it makes of its weights alone."""
+    if not content.is_floating_point() or "meta" in (content.device.type, *(item.device.type for item in constants)):
+        return False
+    distinct = content.unique()
+    return len(distinct) >= _TELLING and any(
+        item.dtype == content.dtype and len(item.unique()) >= _TELLING and bool(torch.isin(item, distinct).all())
+        for item in constants
+    )

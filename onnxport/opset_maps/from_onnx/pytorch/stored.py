@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from onnxport.frameworks.pytorch_checksums import checksum
 from onnxport.opset_maps.from_onnx.pytorch.traced import is_tensor_input, mark_tensor
 
 
@@ -24,17 +25,26 @@ class RecordedModule(fx.GraphModule):
 
     Attributes:
         onnxport_unused: keys of the state dict that the graph was exported from and does not use: a state dict may hold them.
+        onnxport_cached: checksums of those of them out of which the graph has constants: they must have the same content.
         onnxport_fixed: keys whose content the graph holds as numbers of its own, as of a slice: they stay as they are.
     """
 
     onnxport_unused: tuple[str, ...] = ()
     onnxport_fixed: tuple[str, ...] = ()
+    onnxport_cached: tuple[tuple[str, str], ...] = ()
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Loads what the graph uses; the module from which it was exported also had `onnxport_unused`, which load as nothing."""
+        errors: list[str] = args[-1]
+        for key, numbers in self.onnxport_cached:
+            given = state_dict.get(f"{prefix}{key}")
+            if given is not None and checksum(given) != numbers:
+                errors.append(
+                    f"{prefix}{key} has other values than at the export, before which the original module had computed constants "
+                    "out of it: convert a module that has not run since it was loaded"
+                )
         for key in self.onnxport_unused:
             state_dict.pop(f"{prefix}{key}", None)
-        errors: list[str] = args[-1]
         for key in self.onnxport_fixed:
             given, own = state_dict.get(f"{prefix}{key}"), attrgetter(key)(self)
             if given is not None and given.shape == own.shape and not torch.equal(given.to(own), own):
