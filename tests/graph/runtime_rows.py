@@ -45,7 +45,7 @@ def whole(dtype, *shape):
 # A new row takes its operator out of here.
 LACKING = {
     "DOUBLE": "Acos Acosh Asin Asinh Atan Atanh Col2Im Cosh Erf GlobalLpPool GridSample LRN MaxRoiPool MaxUnpool "
-    "MelWeightMatrix Multinomial RNN RoiAlign Sinh",
+    "MelWeightMatrix Multinomial RoiAlign Sinh",
     "FLOAT16": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
     "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
     "BFLOAT16": "DequantizeLinear MelWeightMatrix QLinearMatMul QuantizeLinear SplitToSequence",

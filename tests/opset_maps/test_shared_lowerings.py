@@ -15,6 +15,7 @@ ALONE = {
         complex_functions: scaled silu sinc -- TensorFlow has no such operator of complex numbers
         complex_numbers: from_polar is_complex mark_complex total -- ATen's entries take numbers of both kinds
         dtypes: to_dtype -- TensorFlow's operands have one type
+        dynamic_quantization: linear prepared recurrent -- FBGEMM's steps, which TensorFlow's kernels do not take
         eigen: singular -- TensorFlow refuses singular vectors
         indefinite: factors solution -- TensorFlow has no such operator
         linear_algebra: exponential first_on_diagonal reflected reflectors swapped_rows -- TensorFlow has no such operator
@@ -24,7 +25,7 @@ ALONE = {
         polynomials: orthogonal -- TensorFlow has no such operator
         random: gumbel is_drawn -- draws without replacement, which TensorFlow lacks, and random truths
         recurrence: ProjectedLstm ordered_gates stacked -- TensorFlow's recurrent layers are loops
-        reductions: first_extreme mean -- NaN is kept, which TensorFlow's ArgMax passes over
+        reductions: cut_to_zero first_extreme mean -- NaN is kept, which TensorFlow's ArgMax and scatters pass over
         regions: aligned max_pooled own_channels own_means without_samples -- torchvision's, which TensorFlow lacks
         scatter: require_reduction -- index_put, which TensorFlow lacks
         special: multigammaln ndtr -- TensorFlow has no such operator, or composes it

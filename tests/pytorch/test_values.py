@@ -129,8 +129,10 @@ def test_an_error_on_a_value_names_the_line() -> None:
 def test_an_error_on_quantised_modules_names_the_module() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch deprecates them
-        model = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(6, 2)))
-    with pytest.raises(TracingError, match=r"(?s)0: torch.ao.nn.quantized.dynamic.*PT2E"):
+        model = torch.nn.Sequential(
+            torch.ao.nn.quantized.Quantize(0.1, 0, torch.quint8), torch.ao.nn.quantized.Linear(6, 2)
+        )
+    with pytest.raises(TracingError, match=r"(?s)0: torch.ao.nn.quantized.*PT2E"):
         exported(model, X)
 
 

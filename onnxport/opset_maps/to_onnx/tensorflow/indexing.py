@@ -118,6 +118,7 @@ def tensor_scatter_update(
     return op.ScatterND(tensor, int64(op, indices), updates)
 
 
+_FAR = np.array([np.nan, 1, -np.inf, np.nan], np.float32)
 # By TensorFlow's name: its function, how updates are combined, the least opset and what is written.
 _TENSOR_SCATTERS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]] = {
     "TensorScatterAdd": (tf.tensor_scatter_nd_add, "add", 16, "ONNX ScatterND that adds."),
@@ -130,12 +131,20 @@ _TENSOR_SCATTERS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]
 def _register_tensor_scatter(
     name: str, function: Callable[..., tf.Tensor], reduction: Reduction, least: int, summary: str
 ) -> None:
-    evidence = case(lambda x, u: function(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=least)
+    evidence = [
+        case(lambda x, u: function(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=least),
+        case(lambda x, u: function(x, [[0], [2], [0], [3]], u), _FAR, _FAR[::-1].copy(), min_opset=least),
+    ]
 
-    @tensorflow.lower(name, min_opset=least, cases=[evidence])
+    @tensorflow.lower(name, min_opset=least, cases=evidence)
     def lower(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
         updates = op.Neg(updates) if name == "TensorScatterSub" else updates
-        return scatter_slices(op, tensor, int64(op, indices), updates, reduction)
+        if reduction == "add" or not is_floating(tensor):
+            return scatter_slices(op, tensor, int64(op, indices), updates, reduction)
+        # An update that is NaN is passed over, and a NaN that is there stays.
+        last = op.const(-np.inf if reduction == "max" else np.inf, updates.dtype)
+        updates = op.Where(op.IsNaN(updates), last, updates)
+        return op.Where(op.IsNaN(tensor), tensor, scatter_slices(op, tensor, int64(op, indices), updates, reduction))
 
     lower.__doc__ = summary
 

@@ -212,6 +212,10 @@ def cumprod(op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = Fal
             np.array([[1, np.nan, 2, 3], [np.nan, 1, 2, np.inf], [-np.inf, -np.inf, 3, np.nan]], np.float32),
         ),
         case(
+            lambda x: tf.math.cumulative_logsumexp(x, axis=1),
+            np.array([[np.inf, 1, np.inf, 3], [-np.inf, np.inf, np.nan, 1], [np.inf, -np.inf, 3, 2]], np.float32),
+        ),
+        case(
             lambda x: tf.math.cumulative_logsumexp(x, axis=1, exclusive=True, reverse=True),
             np.array([[1, np.nan, 2, 3], [np.nan, np.inf, 1, np.nan]], np.float64),
         ),
@@ -222,11 +226,15 @@ def cumulative_logsumexp(
 ) -> ir.Value:
     """A Scan of logaddexp, in which a NaN counts as what was added before it.
 
-    Where the second of two numbers is NaN, Eigen's min and max are both the first (LogSumExp of TensorFlow's scan_ops.h).
+    Where the second of two numbers is NaN, Eigen's min and max are both the first (LogSumExp of TensorFlow's scan_ops.h); two
+    infinities differ by NaN there.
     """
 
     def add(b: OpBuilder, total: ir.Value, term: ir.Value) -> ir.Value:
-        return arithmetic.logaddexp(b, total, b.Where(b.IsNaN(term), total, term))
+        term = b.Where(b.IsNaN(term), total, term)
+        least = b.Min(total, term)
+        gap = b.Where(b.Equal(least, b.const(np.inf, x.dtype)), b.const(np.nan, x.dtype), b.const(0.0, x.dtype))
+        return b.Add(arithmetic.logaddexp(b, total, term), gap)
 
     def walk(b: OpBuilder, terms: ir.Value, at: int) -> ir.Value:
         return cumulative.logcumsumexp(b, terms, at, add)
