@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: E402
 from sklearn.impute import KNNImputer, SimpleImputer  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline  # noqa: E402
-from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES  # noqa: E402
@@ -231,3 +231,20 @@ def test_a_hostile_tree_is_not_followed():
     hub = onnxport.convert(source, inputs=ROWS, validate=False)
     changed(hub.model, lambda record: record["fitted"]["tree_"]["tree"].update({"shape": [1, 1, 3]}))
     assert isinstance(onnxport.convert(hub, to="sklearn", validate=False), OnnxEstimator)
+
+
+@pytest.mark.parametrize("kind", [OneHotEncoder, OrdinalEncoder])
+def test_an_encoder_of_words_that_refuses_others_comes_back(kind):
+    """Each column has words of its own: rows that mix them are refused by the encoder."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.choice(["red", "green", "blue"], 50), rng.choice(["s", "m", "l", "xl"], 50)], axis=1).astype(
+        object
+    )
+    fitted = kind().fit(rows)
+    back = onnxport.convert(onnxport.convert(fitted, inputs=rows[:10]), to="sklearn", validate=False)
+    assert type(back) is kind
+    np.testing.assert_array_equal(as_array(back.transform(rows)), as_array(fitted.transform(rows)))
+
+
+def as_array(result):
+    return result.toarray() if hasattr(result, "toarray") else np.asarray(result)

@@ -103,13 +103,19 @@ def _difference(report: Report) -> str:
 def _rows(estimator: BaseEstimator, model: ir.Model) -> Iterator[tuple[tuple[np.ndarray] | None, bool]]:
     """Rows to compare on, and whether they are needed also where earlier ones agreed: None for the proof's own.
 
-    Some estimators take no negative numbers, or few whole ones alone; in some a missing value alone asks for what was fitted.
+    Some estimators take no negative numbers, few whole ones alone, or of each column its own categories alone; in some a missing
+    value alone asks for what was fitted.
     """
     yield None, True
-    specs = specs_of(model)
+    specs, rng = specs_of(model), np.random.default_rng(0)
+    categories = getattr(estimator, "categories_", None)
+    typed = len(specs) == 1 and specs[0].dtype is not None
+    if typed and isinstance(categories, list) and width_of(specs[0]) == len(categories):
+        columns = [rng.choice(np.asarray(item, object), 32) for item in categories]
+        yield (np.stack(columns, axis=1).astype(specs[0].dtype),), False
     if len(specs) != 1 or not is_matrix(specs[0]) or specs[0].dtype is None:
         return
-    rng, dtype = np.random.default_rng(0), specs[0].dtype
+    dtype = specs[0].dtype
     size = (32, width_of(specs[0]) or 1)
     if dtype.kind == "f" and get_tags(estimator).input_tags.allow_nan:
         normal = rng.normal(size=size)
