@@ -13,7 +13,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 import onnxport  # noqa: E402
+from onnxport.converters.to_onnx.pytorch_refused import check_runs  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
+from onnxport.request import Request  # noqa: E402
 
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
 
@@ -169,3 +171,20 @@ def test_examples_that_differ_in_more_than_sizes_are_refused(
 def test_an_output_does_not_take_the_name_of_an_input(names: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="input"):
         onnxport.convert(both, inputs=(X, X), **names)
+
+
+class _ByKeyword(torch.nn.Module):
+    """Takes all but its first input by keyword, as Keras' layers on PyTorch do."""
+
+    def __call__(self, x, **keywords):
+        return super().__call__(x, **keywords)
+
+    def forward(self, x, weight):
+        return x * weight
+
+
+def test_a_model_is_tried_as_it_is_called():
+    x = torch.ones(2, 3)
+    check_runs(_ByKeyword(), Request(inputs=(x,), kwargs={"weight": x}))
+    with pytest.raises(InvalidInputError, match="_ByKeyword itself does not run"):
+        check_runs(_ByKeyword(), Request(inputs=(x,), kwargs={"weight": x[:, :2]}))

@@ -30,7 +30,8 @@ def check_runs(model: object, request: Request) -> None:
         if own.training and not isinstance(model, torch.nn.Module):
             return  # a function over modules that would run in training: it is not run
         own.eval()
-        call = bind(own, *copy.deepcopy((request.inputs, request.kwargs)))
+        inputs, kwargs = copy.deepcopy((request.inputs, request.kwargs))
+        call = bind(own, inputs, kwargs)
     except Exception:  # what can't be copied isn't run: the first error stands
         return
     tensors = itertools.chain(own.parameters(), own.buffers(), call.tensors.values())
@@ -41,7 +42,10 @@ def check_runs(model: object, request: Request) -> None:
         )
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            own(*call.args, **call.kwargs)
+            if isinstance(inputs, tuple):  # as the user calls it: a module's own __call__ need not take all by place
+                own(*inputs, **(kwargs or {}))
+            else:
+                own(*call.args, **call.kwargs)
     except Exception as error:
         raise InvalidInputError(_message(model, own, call, error)) from error
 
