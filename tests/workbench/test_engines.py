@@ -27,19 +27,21 @@ TAKEN = [
     ("litert", 18, "q = Mish(p)"),  # ONNX defines it by others
     ("web", 17, "q = Softmax(p)"),
 ]
+LACKED = {
+    "coreml": ["Mish(p)", "Abs(p)"],
+    "tensorrt": ["Det(p)"],
+    "openvino": ["Bernoulli(p)"],
+    "litert": ["Erf(p)"],
+    "web": ["Max(p, p)"],
+}
 REFUSED = [
+    *[(engine, 18, f"q = {node}", "not among its operators") for engine, nodes in LACKED.items() for node in nodes],
     ("tensorrt", 17, "q, i = MaxPool<kernel_shape = [1, 1]>(p) j = Neg(i)", "its output 'i' is used"),
     ("tensorrt", 17, "q = AveragePool<kernel_shape = [1, 1], dilations = [2, 2]>(p)", "dilations=[2, 2]"),
     ("tensorrt", 17, 'q = Resize<mode = "cubic">(p, , , shape)', "mode='cubic'; it takes nearest, linear"),
-    ("coreml", 18, "q = Mish(p)", "not among its operators"),
-    ("tensorrt", 17, "q = Det(p)", "not among its operators"),
     ("tensorrt", 17, "z = Cast<to = 11>(p) q = Cast<to = 1>(z)", "its result is DOUBLE"),
     ("tensorrt", 17, "q = Dropout(p, r, t)", "training_mode must be constant and false"),
-    ("coreml", 17, "q = Abs(p)", "not among its operators"),
     ("coreml", 17, "s = Shape(p) q = Slice(p, s, s)", "its input 's' must be constant"),
-    ("openvino", 17, "q = Bernoulli(p)", "not among its operators"),
-    ("litert", 17, "q = Erf(p)", "not among its operators"),
-    ("web", 17, "q = Max(p, p)", "not among its operators"),
 ]
 
 
