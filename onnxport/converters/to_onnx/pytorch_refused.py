@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from inspect import signature
 
 import torch
 
@@ -30,8 +31,10 @@ def check_runs(model: object, request: Request) -> None:
         if own.training and not isinstance(model, torch.nn.Module):
             return  # a function over modules that would run in training: it is not run
         own.eval()
-        inputs, kwargs = copy.deepcopy((request.inputs, request.kwargs))
-        call = bind(own, inputs, kwargs)
+        call = bind(own, *copy.deepcopy((request.inputs, request.kwargs)))
+        count = len(request.inputs) if isinstance(request.inputs, tuple) and request.kwargs else len(call.args)
+        # a module's own __call__ need not take by place what the user gives by keyword
+        named = dict(zip(list(signature(own.forward).parameters)[count:], call.args[count:], strict=False))
     except Exception:  # what can't be copied isn't run: the first error stands
         return
     tensors = itertools.chain(own.parameters(), own.buffers(), call.tensors.values())
@@ -42,10 +45,7 @@ def check_runs(model: object, request: Request) -> None:
         )
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            if isinstance(inputs, tuple):  # as the user calls it: a module's own __call__ need not take all by place
-                own(*inputs, **(kwargs or {}))
-            else:
-                own(*call.args, **call.kwargs)
+            own(*call.args[:count], **named, **call.kwargs)
     except Exception as error:
         raise InvalidInputError(_message(model, own, call, error)) from error
 
