@@ -97,7 +97,7 @@ def test_so_does_a_file_of_tflite(tmp_path):
 # The head of the log before it begins, and its lines: severity, date or zeros, time, thread, place in TensorFlow's own sources.
 TENSORFLOW = re.compile(
     r"WARNING: All log messages before absl::InitializeLog\(\)|To enable the following"
-    r"|(\d{4}-\d\d-\d\d [\d:.]+: )?[IWE]\d*[ \d:.]* \S+\.cc:\d+\]"
+    r"|(\d{4}-\d\d-\d\d [\d:.]+: )?[IWE]\d*[ \d:.]* \S+\.(?:cc|h):\d+\]"
 )
 EXAMPLES = {
     "from_pytorch": ["pytorch"],
