@@ -1,7 +1,10 @@
 """Models of other frameworks are saved in one step too."""
 
+import json
 import os
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -84,3 +87,63 @@ def test_a_map_under_whole_numbers_is_saved_with_an_output_for_each(tmp_path):
         "p.3": x[:, 0].tolist(),
         "p.7": x[:, 1].tolist(),
     }
+
+
+MAPPED = ["[3, 7]", "[10, -1, 9]", '["no", "yes"]', '["config", "class_name"]', '["b", "a", "0"]']
+
+
+def mapped(labels, several):
+    """A classifier's graph: the best column, and a map of columns or a sequence with two of them."""
+    names = json.loads(labels)
+    domain, kind = "ai.onnx.ml", onnx.TensorProto.FLOAT
+    key = "classlabels_strings" if isinstance(names[0], str) else "classlabels_int64s"
+    key_type = onnx.TensorProto.STRING if isinstance(names[0], str) else onnx.TensorProto.INT64
+    table = onnx.helper.make_map_type_proto(key_type, onnx.helper.make_tensor_type_proto(kind, []))
+    rows = onnx.helper.make_sequence_type_proto(table)
+    make = onnx.helper.make_node
+    nodes = [make("ArgMax", ["x"], ["best"], axis=1, keepdims=0), make("Neg", ["x"], ["y"])]
+    nodes += [make("ZipMap", [item], [f"p{item}"], domain=domain, **{key: names}) for item in ("x", "y")]
+    outputs = [onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, ["N"])]
+    if several:
+        nodes.append(make("SequenceConstruct", ["px", "py"], ["all"]))
+        outputs.append(onnx.helper.make_value_info("all", onnx.helper.make_sequence_type_proto(rows)))
+    else:
+        outputs.append(onnx.helper.make_value_info("px", rows))
+    x = onnx.helper.make_tensor_value_info("x", kind, ["N", len(names)])
+    graph = onnx.helper.make_graph(nodes, "g", [x], outputs)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid(domain, 3)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+LOADING = """
+import sys, json, keras, tensorflow as tf, onnxport.keras
+for place, labels in json.load(sys.stdin):
+    x = tf.random.stateless_normal((5, len(json.loads(labels))), [1, 2])
+    shown = [x.numpy().tolist()]
+    for model in (keras.saving.load_model(place + '.keras'), tf.saved_model.load(place).serve):
+        best, *parts = model(x)
+        maps = parts[0] if isinstance(parts[0], list) else parts
+        listed = [list(item.items()) if isinstance(item, dict) else [('', item)] for item in maps]
+        shown.append([best.numpy().tolist(), [[key, v.numpy().tolist()] for m in listed for key, v in m]])
+    print(json.dumps(shown))
+"""
+
+
+@pytest.mark.tensorflow
+def test_a_keras_model_of_maps_keeps_their_keys_when_loaded_and_has_columns_when_served(tmp_path):
+    rows = [(labels, several) for labels in MAPPED for several in (False, True)]
+    places = [(str(tmp_path / str(i)), labels) for i, (labels, _) in enumerate(rows)]
+    for (labels, several), (place, _) in zip(rows, places, strict=True):
+        model = onnxport.convert(mapped(labels, several), to="keras", validate=False)
+        model.save(f"{place}.keras")
+        model.export(place, verbose=False)
+    command, environment = [sys.executable, "-c", LOADING], {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, input=json.dumps(places), capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    for (labels, several), line in zip(rows, done.stdout.splitlines(), strict=True):
+        given, loaded, served = json.loads(line)
+        x = np.array(given, np.float32)
+        names = json.loads(labels) * (1 + several)
+        columns = [column.tolist() for item in ((x, -x) if several else (x,)) for column in item.T]
+        assert loaded == [x.argmax(1).tolist(), [list(pair) for pair in zip(names, columns, strict=True)]]
+        assert served == [x.argmax(1).tolist(), [["", column] for column in columns]]

@@ -1,7 +1,7 @@
 """ONNX to Keras 3: a functional model of Keras' own layers, and of registered primitives for what has no layer.
 
-A saved model is loaded by ``keras.saving.load_model`` with onnxport installed; the module that registers its classes,
-`onnxport.opset_maps.from_onnx.keras.primitives`, is imported by Keras itself.
+A saved model is loaded by ``keras.saving.load_model``; where it holds a primitive, or whole numbers are the keys of a map, after
+``import onnxport.keras``, which registers these classes: Keras imports no module that a file names.
 """
 
 from __future__ import annotations
@@ -60,18 +60,12 @@ def functional(model: ir.Model) -> OnnxModel:
     xp.anchor = inputs[0]
     if not walk.outputs:
         raise UnsupportedOperator("a graph without outputs makes no Keras model")
-    outputs = []
+    taken = list(inputs)
+    finals = []
     for result, value in zip(walk.run(inputs), walk.outputs, strict=True):
-        if isinstance(result, dict) and result and all(map(xp.is_tensor, result.values())):
-            outputs.append({key: xp.as_symbolic(item) for key, item in result.items()})
-        elif xp.is_tensor(result):
-            outputs.append(_declared(xp, result, value))
-        else:
-            raise UnsupportedOperator(f"output {value.name!r} is no tensor or map of tensors, which Keras models give")
-    finals = [
-        xp.record("identity", item) if any(other is item for other in [*inputs, *outputs[:i]]) else item
-        for i, item in enumerate(outputs)
-    ]
+        if isinstance(result, list) and len(walk.outputs) == 1:  # which Keras would take for several outputs
+            raise UnsupportedOperator(f"output {value.name!r} is a sequence, and no Keras model gives one alone")
+        finals.append(_output(xp, result, value, taken))
     name = xp.layer_name((model.graph.name or "onnx").replace("/", "."))
     return OnnxModel(inputs if len(inputs) > 1 else inputs[0], finals if len(finals) > 1 else finals[0], name=name)
 
@@ -95,9 +89,23 @@ def _input(xp: KerasNamespace, value: ir.Value) -> Any:
     return keras.Input(batch_shape=shape, dtype=carrier(value.type.dtype), name=xp.input_name(value.name or "input"))
 
 
+def _output(xp: KerasNamespace, result: object, value: ir.Value, taken: list[Any]) -> Any:
+    """An output, or the nested parts of one; what is an input or another output too becomes a tensor of its own."""
+    if isinstance(result, dict) and result:
+        return {key: _output(xp, item, value, taken) for key, item in result.items()}
+    if isinstance(result, list) and result:
+        return [_output(xp, item, value, taken) for item in result]
+    if not xp.is_tensor(result):
+        raise UnsupportedOperator(f"output {value.name!r} is no tensor, sequence or map, which Keras models give")
+    item = _declared(xp, result, value)
+    item = xp.record("identity", item) if any(other is item for other in taken) else item
+    taken.append(item)
+    return item
+
+
 def _declared(xp: KerasNamespace, output: object, value: ir.Value) -> Any:
     """An output as a symbolic tensor of the element type that the graph declares."""
     symbolic = xp.as_symbolic(output)
-    if value.dtype is None or symbolic.dtype == carrier(value.dtype):
+    if not isinstance(value.type, ir.TensorType) or symbolic.dtype == carrier(value.type.dtype):
         return symbolic
-    return xp.astype(symbolic, value.dtype)
+    return xp.astype(symbolic, value.type.dtype)

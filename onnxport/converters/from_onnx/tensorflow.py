@@ -177,6 +177,17 @@ class OnnxModule(tf.Module):
         specs = dict(zip(keys, self._specs, strict=True))
         return tf.function(serving, autograph=False).get_concrete_function(**specs)
 
+    def served(self) -> Any:
+        """The model as a function of its input, or of a list of them, that gives a tensor or a list: a SavedModel's ``serve``."""
+        specs = self._specs
+
+        def serve(inputs: Any) -> Any:
+            outputs = self._outputs(self._call(*(inputs if len(specs) > 1 else [inputs])))
+            parts = [part for output in outputs for _, part in _leaves("", output)]
+            return parts if len(parts) > 1 else parts[0]
+
+        return tf.function(serve, input_signature=[specs if len(specs) > 1 else specs[0]], autograph=False)
+
 
 def _leaves(name: str, item: object) -> Iterator[tuple[str, Any]]:
     """The tensors of an output, each with its name."""

@@ -1,7 +1,6 @@
 """The layers of an imported Keras model that Keras itself does not have; registered, so that the model can be saved and loaded.
 
-They are registered under the package name ``onnxport`` when this module is imported; a saved model names it, and Keras imports
-it by that name while loading.
+They are registered under the package name ``onnxport`` when this module is imported, which users do by ``import onnxport.keras``.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.keras.backend import PACKAGE, backend_arrays, scope_name, without_autocast
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
+from onnxport.opset_maps.from_onnx.keras.outputs import form_of, has_maps, has_only_names, leaves_of, of_form, places_of
 from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator
 from onnxport.opset_maps.from_onnx.keras.whole import RunTimeModel as RunTimeModel  # which registers it
 from onnxport.opset_maps.from_onnx.layout import LAST
@@ -286,8 +286,8 @@ class OnnxModel(keras.Model):
 
     def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Writes what serves the model: its arguments have the names of the inputs where Python takes them, maps are columns."""
-        if any(isinstance(item, dict) for item in _listed(self._outputs_struct)):
-            flat = OnnxModel(self._inputs_struct, keras.tree.flatten(self._outputs_struct), name=self.name)
+        if has_maps(self._outputs_struct):
+            flat = OnnxModel(self._inputs_struct, leaves_of(self._outputs_struct), name=self.name)
             flat.export(filepath, *args, **kwargs)
             return
         if (
@@ -303,14 +303,27 @@ class OnnxModel(keras.Model):
             kwargs["input_signature"] = [specs if len(specs) > 1 else specs[0]]
         super().export(filepath, *args, **kwargs)
 
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor takes; of maps apart from their tensors, since a key of JSON is always text."""
+        config = super().get_config()
+        if has_maps(self._outputs_struct):
+            config["output_form"] = form_of(self._outputs_struct)
+            config["output_layers"] = places_of(config["output_layers"])
+        return config
 
-def _listed(struct: object) -> list[Any]:
-    return list(struct) if isinstance(struct, (list, tuple)) else [struct]
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> OnnxModel:
+        """The model of a configuration."""
+        form = config.pop("output_form", None)
+        if form is not None:
+            config["output_layers"] = of_form(form, config["output_layers"])
+        return super().from_config(config, custom_objects)
 
 
 def is_keras_own(model: keras.Model) -> bool:
-    """Whether all operations of a functional model are classes of Keras."""
-    return all(type(item).__module__.partition(".")[0] == "keras" for item in model.operations)
+    """Whether all operations of a functional model are classes of Keras, and what it gives has a form in Keras' files."""
+    own = (type(item).__module__.partition(".")[0] == "keras" for item in model.operations)
+    return has_only_names(model._outputs_struct) and all(own)
 
 
 def argument_names(names: Sequence[str]) -> list[str]:

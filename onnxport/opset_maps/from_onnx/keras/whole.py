@@ -103,12 +103,13 @@ class RunTimeModel(keras.Model):
         super().compile(*args, **{**kwargs, "run_eagerly": True})
 
     def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Writes a SavedModel, where no value of an input decides what the graph does."""
+        """Writes a SavedModel, where no value of an input decides what the graph does; its ``serve`` is that of Keras' own."""
         save = self._held.framework.files.save
         if self._held.framework.name != "tensorflow" or save is None or kwargs.get("format", _SERVED) != _SERVED:
             raise UnsupportedOperator(
                 "a model that only its values resolve is exported as a SavedModel of TensorFlow alone"
             )
+        self._held.call.serve = self._held.call.served()
         save(self._held.call, filepath)
 
     def get_config(self) -> dict[str, Any]:

@@ -1,0 +1,5 @@
+"""The classes of imported Keras models: ``import onnxport.keras`` registers them, and ``keras.saving.load_model`` finds them."""
+
+from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel, RunTimeModel
+
+__all__ = ["OnnxModel", "RunTimeModel"]
