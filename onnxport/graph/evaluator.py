@@ -27,7 +27,7 @@ def _evaluator() -> type[Any]:
     own = [type(name, (OpRun,), {"op_domain": "", "_run": run}) for name, run in _RUNS.items()]
     attention = getattr(op_attention, "Attention_23", op_attention.Attention)  # that of version 25 refuses more
     own += [_with("Attention", attention, _mask_of_rows), _with("Resize", Resize, _wide_weights), _conv_transpose()]
-    own.append(_string_normalizer())
+    own += [_string_normalizer(), _random_uniform_like()]
 
     class Evaluator(ReferenceEvaluator):
         """The evaluator with the operators of this file, in bodies of functions and subgraphs too."""
@@ -99,6 +99,19 @@ def _conv_transpose() -> type[Any]:
         return (whole if b is None else whole + b.reshape(-1, *[1] * (x.ndim - 2)),)
 
     return type("ConvTranspose", (ConvTranspose,), {"op_domain": "", "_run": run})
+
+
+def _random_uniform_like() -> type[Any]:
+    from onnx.reference.ops.op_random_uniform_like import RandomUniformLike
+
+    def run(self: Any, x: np.ndarray, dtype: int | None = None, high: float = 1.0, low: float = 0.0, **seed: Any) -> Any:
+        """RandomUniformLike, whose draws go on from run to run as onnxruntime's do; a scalar the evaluator (onnx 1.23) refuses."""
+        if not hasattr(self, "_state"):
+            self._state = self._get_state(seed.get("seed"))
+        kind = x.dtype if dtype is None else self.numpy_type(dtype)
+        return (np.asarray(self._state.uniform(low, high, x.shape)).astype(kind),)
+
+    return type("RandomUniformLike", (RandomUniformLike,), {"op_domain": "", "_run": run})
 
 
 def _string_normalizer() -> type[Any]:

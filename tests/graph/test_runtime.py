@@ -184,3 +184,19 @@ def test_the_reference_evaluator_leaves_the_locale_of_the_process():
         assert (result.tolist(), locale.setlocale(locale.LC_ALL)) == (["A", "B"], wide)
     finally:
         locale.setlocale(locale.LC_ALL, before)
+
+
+@pytest.mark.parametrize("shape", ["", "[3]"])
+def test_the_reference_evaluator_draws_anew_each_run_and_for_scalars_too(shape):
+    kind = f"float{shape}"
+    model = onnx.parser.parse_model(
+        f"<ir_version: 8, opset_import: ['' : 17]> g ({kind} x) => ({kind} y)".replace("'", '"')
+        + "{ y = RandomUniformLike<low = 2.0, high = 3.0, seed = 7.0>(x) }"
+    )
+    evaluator = reference_evaluator(model)
+    x = np.zeros((3,) if shape else (), np.float32)
+    first, second = (evaluator.run(None, {"x": x})[0] for _ in range(2))
+    assert first.shape == second.shape == x.shape
+    assert first.dtype == np.float32
+    assert not np.any(first == second)
+    assert np.all((first >= 2) & (first < 3))
