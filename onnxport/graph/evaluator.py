@@ -104,8 +104,10 @@ def _conv_transpose() -> type[Any]:
 def _random_uniform_like() -> type[Any]:
     from onnx.reference.ops.op_random_uniform_like import RandomUniformLike
 
-    def run(self: Any, x: np.ndarray, dtype: int | None = None, high: float = 1.0, low: float = 0.0, **seed: Any) -> Any:
-        """RandomUniformLike, whose draws go on from run to run as onnxruntime's do; a scalar the evaluator (onnx 1.23) refuses."""
+    def run(
+        self: Any, x: np.ndarray, dtype: int | None = None, high: float = 1.0, low: float = 0.0, **seed: Any
+    ) -> Any:
+        """RandomUniformLike, drawing anew in each run, as onnxruntime does; of a scalar the evaluator (onnx 1.23) fails."""
         if not hasattr(self, "_state"):
             self._state = self._get_state(seed.get("seed"))
         kind = x.dtype if dtype is None else self.numpy_type(dtype)
