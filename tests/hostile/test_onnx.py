@@ -50,6 +50,17 @@ MALFORMED = [
     ('g (float[n] x) => (float[n] y) { y = Concat <axis = "0"> (x, x) }', "'axis' is STRING, not INT"),
     ("g (float[n] x) => (float[n] y) { y = h.Wurst(x) }", "imports no opset of its domain"),
     ("g (float[1, 1, 4, 4] x) => (float[a, b, c, d] y) { y = MaxPool <kernel_shape = [0, 1]> (x) }", "'kernel_shape'"),
+    ("g (float[n] x, int64[n] i) => (float[n] y) { y = Add(x, i) }", "'x' and 'i' are float and int64"),
+    ("g (float[n] x, int64[n] i) => (float[n] y) { a = Abs(i) y = Add(x, a) }", "'x' and 'a' are float and int64"),
+    ("g (float[n] x) => (float[n] y) { a = Cast <to = 11> (x) y = Add(x, a) }", "'x' and 'a' are float and double"),
+    ("g (float[n] x) => (float[n] y) <double[1] w = {1}> { y = Mul(x, w) }", "'x' and 'w' are float and double"),
+    ("g (float[n] x, bool[n] c) => (float[n] y) { y = Where(x, x, x) }", "'x' is float; Where-16 takes bool"),
+    (
+        """g (float[n] x, bool[] c) => (float[n] y) <double[1] w = {1}> { y = If (c)
+        <then_branch = t () => (float[n] r) { r = Neg(x) }, else_branch = e () => (float[n] s) { s = Add(x, w) }> }""",
+        "else_branch': Add 's': its operands 'x' and 'w'",
+    ),
+    ("g (float[n] x) => (int64[n] y) { y = Neg(x) }", "the output 'y' is declared int64, but is float"),
 ]
 
 

@@ -141,6 +141,48 @@ TENSORFLOW = {
         ("float32", "float64"),
     ),
     "places": (lambda tf, x: (tf.argmax(x, 1), tf.argmin(x, 1), tf.argmax(x, 0)), FAR, FLOATS),
+    "extremes by segment": (
+        lambda tf, x: (tf.math.segment_max(x, [0, 1, 1, 3, 4]), tf.math.segment_min(x, [0, 1, 1, 3, 4])),
+        [[1.0, -INF, INF], [-INF, -INF, INF], [-INF, 2.0, INF], [INF, -INF, 0.0], [-INF, INF, -INF]],
+        ("float32", "float64"),
+    ),
+    "sparse extremes": (
+        lambda tf, x: (
+            tf.sparse.reduce_max(tf.sparse.from_dense(x), 1),
+            tf.sparse.reduce_max(tf.sparse.from_dense(x), 1, output_is_sparse=True).values,
+        ),
+        [[-INF, 0.0, 0.0], [1.0, INF, -INF], [0.0, 0.0, 0.0]],
+        ("float32",),
+    ),
+    "counts with weights": (
+        lambda tf, x: (
+            tf.raw_ops.DenseBincount(input=[[3, 0, 1, 1, 7]] * 5, size=4, weights=x),
+            tf.raw_ops.Bincount(arr=[3, 0, 1, 1, 7], size=4, weights=x[3]),
+        ),
+        FAR,
+        ("float32", "float64"),
+    ),
+    "whether among the greatest": (
+        lambda tf, x: [tf.math.in_top_k([1, 3, -1, 0, 5], x, k) for k in (1, 2, 5)],
+        [
+            [1.0, 5.0, 2.0, 4.0, 0.0],
+            [1.0, 2.0, INF, 3.0, 0.0],
+            [1, 2, 3, 4, 5],
+            [4.0, 1.0, NAN, 1.0, 1.0],
+            [1, 2, 3, 4, 5],
+        ],
+        ("float32",),
+    ),
+    "steps between": (
+        lambda tf, x: [tf.raw_ops.LinSpace(start=x[i, 0], stop=x[i, 1], num=n) for i in range(5) for n in (1, 2, 5)],
+        [[1.0, INF], [-INF, 1.0], [-INF, INF], [NAN, 2.0], [3.0, NAN]],
+        ("float32", "float64"),
+    ),
+    "series that end": (
+        lambda tf, x: (*(tf.math.polygamma(tf.fill(tf.shape(x), n), x) for n in (1.0, 2.0, 3.0)), tf.math.zeta(2.5, x)),
+        [[INF, 1.0, NAN, 2.0]],
+        ("float32",),
+    ),
     "max_pool2d": (lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 3, 2, "SAME"), FAR, ("float32", "float64")),
     "max_pool2d of single elements": (
         lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 1, 2, "VALID"),

@@ -6,8 +6,9 @@ cycles of functions and unknown attribute types; it is also recursive in C++. Th
 1. versions, and that every operator's domain is imported,
 2. that each graph's values are given once, before they are used,
 3. operands and attributes against the operator's schema (`onnx_schema`),
-4. tensors (`onnx_tensors`), and types of inputs, outputs and values,
-5. functions: that none calls itself, how deep they nest and how many nodes they come to.
+4. the element types of operands, as far as the schemas alone tell them (`onnx_types`),
+5. tensors (`onnx_tensors`), and types of inputs, outputs and values,
+6. functions: that none calls itself, how deep they nest and how many nodes they come to.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from onnxport.errors import InvalidModelError
 from onnxport.graph.limits import EXPANSION, MAX_DEPTH, MIN_EXPANDED
 from onnxport.tracing.trust.onnx_schema import check_attributes, check_operands, normal_domain, signature_of, where
 from onnxport.tracing.trust.onnx_tensors import MOST_ELEMENTS, DataFolder, check_tensor, check_text, dense
+from onnxport.tracing.trust.onnx_types import UNKNOWN, check_declared, element_type, result_types
 
 _FIELD_OF = {
     AttributeProto.GRAPH: "g",
@@ -58,8 +60,8 @@ class _Scope:
     """Where nodes stand."""
 
     opsets: dict[str, int]  # versions by domain
-    # Names of the values that are given so far, of each graph around and of the graph itself.
-    values: tuple[set[str], ...] = ()
+    # The element types of the values that are given so far by name, of each graph around and of the graph itself.
+    values: tuple[dict[str, int], ...] = ()
     place: str = ""  # the graphs around, for errors
     attributes: frozenset[str] | None = None  # of the function around; None outside of one
     depth: int = 0  # how many graphs lie around the nodes, their own included
@@ -67,6 +69,10 @@ class _Scope:
     def knows(self, name: str) -> bool:
         """Whether a value is given."""
         return name in self.values[-1] or any(name in names for names in self.values[:-1])
+
+    def kind(self, name: str) -> int:
+        """The element type of a value; `UNKNOWN` where it is not told."""
+        return next((names[name] for names in reversed(self.values) if name in names), UNKNOWN)
 
 
 class _Check:
@@ -107,7 +113,7 @@ class _Check:
         words = (function.domain, function.overload, *function.input, *function.output, *function.attribute)
         _check_words(function, place, *words)
         opsets = {**outer, **_opsets(function.opset_import, place)}
-        known = _distinct(function.input, f"{place}: input")
+        known = dict.fromkeys(_distinct(function.input, f"{place}: input"), UNKNOWN)
         scope = _Scope(opsets, (known,), f"{place}: ", depth=1)
         for item in function.attribute_proto:
             self._attribute(item, scope, f"{place}: attribute {item.name!r}")
@@ -124,26 +130,27 @@ class _Check:
     def _graph(self, graph: GraphProto, outer: _Scope) -> None:
         place = outer.place
         _check_words(graph, f"{place}graph")
-        known = _distinct((item.name for item in graph.input), f"{place}input")
+        _distinct((item.name for item in graph.input), f"{place}input")
+        known = {item.name: element_type(item.type) for item in graph.input}
         for item in (*graph.input, *graph.output, *graph.value_info):
             _check_words(item, f"{place}value")
             if item.HasField("type"):
                 self._type(item.type, f"{place}{item.name!r}")
-        initialized: set[str] = set()
+        initialized: dict[str, int] = {}
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             sparse_place = f"{place}sparse initializer {name!r}"
             check_tensor(sparse.values, sparse_place, self.folder)
             check_tensor(sparse.indices, f"{sparse_place}, its indices", self.folder)
             self.changes.append(partial(graph.initializer.append, dense(sparse, sparse_place)))
-            initialized.add(name)
+            initialized[name] = sparse.values.data_type
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
         for tensor in graph.initializer:
             _check_words(tensor, f"{place}initializer")
             if not tensor.name or tensor.name in initialized:
                 raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
-            initialized.add(tensor.name)
+            initialized[tensor.name] = tensor.data_type
             check_tensor(tensor, f"{place}initializer {tensor.name!r}", self.folder)
         known |= initialized
         scope = replace(outer, values=(*outer.values, known), depth=outer.depth + 1)
@@ -151,6 +158,7 @@ class _Check:
         for item in graph.output:
             if not scope.knows(item.name):
                 raise InvalidModelError(f"{place}nothing gives the output {item.name!r}")
+            check_declared(item, scope.kind(item.name), place)
 
     def _nodes(self, nodes: Iterable[NodeProto], scope: _Scope) -> None:
         place, known = scope.place, scope.values[-1]
@@ -162,15 +170,16 @@ class _Check:
                     raise InvalidModelError(
                         f"{where(node, place)}: its operand {name!r} is given by nothing that stands before it"
                     )
-            self._node(node, scope)
-            for name in node.output:
+            kinds = self._node(node, scope)
+            for name, kind in zip(node.output, kinds, strict=True):
                 if not name:
                     continue
                 if name in known:
                     raise InvalidModelError(f"{where(node, place)}: its result {name!r} is given twice")
-                known.add(name)
+                known[name] = kind
 
-    def _node(self, node: NodeProto, scope: _Scope) -> None:
+    def _node(self, node: NodeProto, scope: _Scope) -> list[int]:
+        """Checks a node, and gives the element types of its results."""
         place = scope.place
         if any(not item.configuration_id for item in node.device_configurations):
             raise InvalidModelError(f"{where(node, place)}: a device configuration of it has no name")
@@ -201,8 +210,10 @@ class _Check:
             if item.ref_attr_name and item.ref_attr_name not in (scope.attributes or ()):
                 raise InvalidModelError(f"{item_place}: there is no function's attribute {item.ref_attr_name!r} here")
             self._attribute(item, scope, item_place)
-        if signature is not None:
-            check_attributes(node, seen, signature, place)
+        if signature is None:
+            return [UNKNOWN] * len(node.output)
+        check_attributes(node, seen, signature, place)
+        return result_types(node, signature.schema, [scope.kind(name) for name in node.input], where(node, place))
 
     def _attribute(self, item: AttributeProto, scope: _Scope, place: str) -> None:
         if item.type not in _KINDS:

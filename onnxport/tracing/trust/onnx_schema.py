@@ -19,6 +19,7 @@ class OperatorSignature:
     outputs: tuple[int, int]  # the least and the greatest number of results
     single: tuple[bool, ...]  # for each operand whether it must be there
     attributes: dict[str, tuple[int, bool]]  # by name their type and whether they must be there
+    schema: defs.OpSchema
 
 
 @cache
@@ -33,7 +34,7 @@ def signature_of(domain: str, op_type: str, version: int) -> OperatorSignature |
     # the enumeration's stub lacks `value`
     kinds = {name: int(item.type.value) for name, item in schema.attributes.items()}  # type: ignore[attr-defined]
     attributes = {name: (kinds[name], item.required) for name, item in schema.attributes.items()}
-    return OperatorSignature(operands, results, needed, attributes)
+    return OperatorSignature(operands, results, needed, attributes, schema)
 
 
 def normal_domain(name: str) -> str:

@@ -289,12 +289,14 @@ def old_in_top_k(op: OpBuilder, predictions: ir.Value, targets: ir.Value, *, k: 
     cases=[case(lambda x, i: tf.math.in_top_k(i, x, 2), f32(4, 5), i32(4, low=0, high=5))],
 )
 def in_top_k(op: OpBuilder, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
-    """Whether fewer than k predictions exceed the target's."""
-    index = op.Unsqueeze(targets, [1])
+    """Whether fewer than k predictions exceed the target's; false of a target that is no class, and beside infinity or NaN."""
+    targets = int64(op, targets)
+    known = op.And(op.GreaterOrEqual(targets, 0), op.Less(targets, op.dim(predictions, 1)))
+    index = op.Unsqueeze(op.Where(known, targets, op.const(0)), [1])
     mine = op.GatherElements(predictions, index, axis=1)
     larger = op.reduce("ReduceSum", op.cast(op.Greater(predictions, mine), ir.DataType.INT64), [1], keepdims=False)
-    finite = op.Not(op.Or(op.IsNaN(op.Squeeze(mine, [1])), op.IsInf(op.Squeeze(mine, [1]))))
-    return op.And(finite, op.Less(larger, int64(op, k)))
+    nothing = op.reduce("ReduceSum", op.Mul(predictions, 0.0), [1], keepdims=False)  # NaN of a row that is not finite
+    return op.And(op.And(known, op.Equal(nothing, 0.0)), op.Less(larger, int64(op, k)))
 
 
 @tensorflow.lower(

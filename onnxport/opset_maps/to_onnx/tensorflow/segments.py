@@ -12,6 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64, i32
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
@@ -129,9 +130,12 @@ def _register_sorted(name: str, reduction: Reduction, least: int) -> None:
         ],
     )
     def lower(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
-        result = _sorted_segments(op, data, segment_ids, reduction, _of_nothing(reduction, data.dtype))
+        nothing = _of_nothing(reduction, data.dtype)
         if reduction in ("add", "mul"):
-            return result
+            return _sorted_segments(op, data, segment_ids, reduction, nothing)
+        if is_floating(data):  # a segment of infinities only has one of them
+            nothing = -np.inf if reduction == "max" else np.inf
+        result = _sorted_segments(op, data, segment_ids, reduction, nothing)
         ones = op.Expand(op.const(1, ir.DataType.INT64), op.shape(data))
         rows = _sorted_segments(op, ones, segment_ids, "add", 0)
         return op.Where(op.Equal(rows, 0), op.const(0, data.dtype), result)

@@ -290,13 +290,14 @@ def range_(op: OpBuilder, start: ir.Value, limit: ir.Value, delta: ir.Value) -> 
     cases=[case(lambda x: tf.linspace(x[0], x[1], 7), f32(2)), case(lambda x: tf.linspace(x[0], x[1], 1), f32(2))],
 )
 def lin_space(op: OpBuilder, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
-    """start + i (stop - start) / (num - 1), the last exactly `stop`."""
+    """start + i (stop - start) / (num - 1), the first exactly `start` and the last `stop`, infinite ones too."""
     count = static_int(op, num, "num")
+    first = op.Reshape(start, [1])
     if count == 1:
-        return op.Reshape(start, [1])
-    steps = op.const(np.arange(count - 1), start.dtype)
+        return first
+    steps = op.const(np.arange(1, count - 1), start.dtype)
     step = op.Div(op.Sub(stop, start), float(count - 1))
-    return op.Concat(op.Add(start, op.Mul(step, steps)), op.Reshape(stop, [1]), axis=0)
+    return op.Concat(first, op.Add(start, op.Mul(step, steps)), op.Reshape(stop, [1]), axis=0)
 
 
 @tensorflow.lower(

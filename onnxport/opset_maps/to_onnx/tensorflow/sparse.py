@@ -166,7 +166,8 @@ def sparse_reduce(op: OpBuilder, *operands: ir.Value, keep_dims: bool = False) -
     largest: Reduction | None = "max" if op.opset >= 18 else None
     dense = _dense(op, input_indices, input_values, input_shape, -np.inf, reduction=largest)
     greatest = op.reduce("ReduceMax", dense, axes, keepdims=keep_dims)
-    held = _dense(op, input_indices, op.Add(op.Mul(input_values, 0.0), 1.0), input_shape, reduction=None)
+    ones = op.Expand(op.const(1.0, input_values.dtype), op.Shape(input_values))
+    held = _dense(op, input_indices, ones, input_shape, reduction=None)
     some = op.reduce("ReduceMax", held, axes, keepdims=keep_dims)
     return op.Where(op.Greater(some, 0.0), greatest, op.const(0.0, input_values.dtype))
 

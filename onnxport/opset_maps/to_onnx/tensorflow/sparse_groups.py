@@ -235,7 +235,7 @@ def by_groups(
     rest = op.Gather(op.cast(indices, ir.DataType.INT64), op.const(np.array(left, np.int64)), axis=1)
     distinct_keys, inverse, _ = distinct(op, groups.numbers(op, rest, sizes, len(left)))
     dtype = values.dtype or ir.DataType.FLOAT
-    start = (float if dtype.is_floating_point() else int)(dtype.min) if largest else 0
+    start = 0 if not largest else -np.inf if dtype.is_floating_point() else int(dtype.min)
     return (
         distinct_keys,
         groups.combined(op, values, inverse, op.shape(distinct_keys), "max" if largest else "add", start),

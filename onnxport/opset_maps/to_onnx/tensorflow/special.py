@@ -49,7 +49,8 @@ def zeta(op: OpBuilder, x: ir.Value, q: ir.Value) -> ir.Value:
     # q^-x of an infinite x
     of_q = op.Where(op.Less(q, 1.0), infinity, op.cast_like(op.Equal(q, 1.0), x))
     known = op.And(op.Equal(x, infinity), op.Not(op.Or(at_pole, op.IsNaN(q))))
-    return op.Where(known, of_q, result)
+    far = op.And(op.Equal(q, infinity), op.Greater(x, 1.0))  # NaN in Cephes, and in PyTorch
+    return op.Where(far, op.const(0.0, x.dtype), op.Where(known, of_q, result))
 
 
 _BESSEL = {
@@ -205,6 +206,8 @@ def polygamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     if n == 0:
         return digamma(op, x)
     result = special.polygamma(op, int(n), x)
+    if n > 1:
+        result = op.Where(op.Equal(x, np.inf), op.const(0.0, x.dtype), result)
     if n % 2:
         return result
     at_pole = op.And(op.LessOrEqual(x, 0.0), op.Equal(x, op.Floor(x)))

@@ -129,15 +129,17 @@ def dense_bincount(
         input = op.Reshape(input, [1])  # noqa: A001
         weights = op.Reshape(weights, [-1])
     classes = op.Range(0, op.Reshape(int64(op, size), []), 1)
-    hit = op.cast(op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes), op.result.dtype)
+    hit = op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes)
     axis = rank(input) - 1
     if binary_output:
-        return op.reduce("ReduceMax", hit, [axis], keepdims=False)
+        return op.reduce("ReduceMax", op.cast(hit, op.result.dtype), [axis], keepdims=False)
     if weights.shape is None or (rank(weights) < 2 and not weights.shape.is_static()):
         raise UnsupportedOperator("DenseBincount: whether there are weights is only known when the model runs")
-    if weights.shape[0] != 0:  # no weights are an empty vector
-        hit = op.Mul(hit, op.Unsqueeze(weights, [-1]))
-    return op.reduce("ReduceSum", hit, [axis], keepdims=False)
+    if weights.shape[0] == 0:  # no weights are an empty vector
+        parts = op.cast(hit, op.result.dtype)
+    else:  # a product would carry an infinite weight to every class
+        parts = op.Where(hit, op.Unsqueeze(weights, [-1]), op.const(0, weights.dtype))
+    return op.reduce("ReduceSum", parts, [axis], keepdims=False)
 
 
 def _ragged_counts(**options: Any) -> Any:
