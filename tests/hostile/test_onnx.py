@@ -60,6 +60,7 @@ MALFORMED = [
         <then_branch = t () => (float[n] r) { r = Neg(x) }, else_branch = e () => (float[n] s) { s = Add(x, w) }> }""",
         "else_branch': Add 's': its operands 'x' and 'w'",
     ),
+    ("g (float[n] x, float[m] i) => (float[m] y) { y = Gather(x, i) }", "'i' is float; Gather-13 takes int32, int64"),
     ("g (float[n] x) => (int64[n] y) { y = Neg(x) }", "the output 'y' is declared int64, but is float"),
 ]
 

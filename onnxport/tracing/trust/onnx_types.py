@@ -16,6 +16,7 @@ from onnx import AttributeProto, NodeProto, TypeProto, ValueInfoProto, defs
 from onnxport.errors import InvalidModelError
 from onnxport.graph.schema import TENSOR_TYPES, parameter
 
+_KNOWN = frozenset(int(item) for item in ir.DataType)
 UNKNOWN = 0  # ONNX's own number for it; also of sequences, maps and optional values
 
 
@@ -25,6 +26,7 @@ class OperandTypes:
 
     variable: str  # operands and results of one variable have one type; empty where each has its own
     allowed: frozenset[int]  # element types of tensors; empty where it takes no tensor
+    families: frozenset[str]  # of these types
 
 
 @cache
@@ -32,7 +34,18 @@ def operand_types(schema: defs.OpSchema, index: int) -> OperandTypes:
     """The types of the operand at `index`, which the operator has."""
     formal = parameter(schema, index)
     free = formal.type_str in TENSOR_TYPES or _is_heterogeneous(schema, index)
-    return OperandTypes("" if free else formal.type_str, frozenset(int(item) for item in formal.dtypes))
+    allowed = frozenset(int(item) for item in formal.dtypes)
+    families = {_family(item) for item in allowed}
+    # Releases of ONNX differ in which operators of floating-point numbers take whole ones (Erf-13): the importers decide.
+    more = {"whole"} if "real" in families else set()
+    return OperandTypes("" if free else formal.type_str, allowed, frozenset(families | more))
+
+
+def _family(kind: int) -> str:
+    known = ir.DataType(kind) if kind in _KNOWN else ir.DataType.FLOAT
+    if known in (ir.DataType.BOOL, ir.DataType.STRING):
+        return known.name
+    return "whole" if known.is_integer() else "real"
 
 
 def _is_heterogeneous(schema: defs.OpSchema, index: int) -> bool:
@@ -70,7 +83,7 @@ def result_types(node: NodeProto, schema: defs.OpSchema, operands: list[int], pl
         if not name or kind == UNKNOWN:
             continue
         types = operand_types(schema, index)
-        if types.allowed and kind not in types.allowed:
+        if types.allowed and _family(kind) not in types.families:
             taken = ", ".join(sorted(_name(item) for item in types.allowed))
             version = f"{schema.name}-{schema.since_version}"
             raise InvalidModelError(f"{place}: its operand {name!r} is {_name(kind)}; {version} takes {taken}")
@@ -105,7 +118,4 @@ def _result_type(node: NodeProto, schema: defs.OpSchema, index: int, bound: dict
 
 
 def _name(kind: int) -> str:
-    try:
-        return ir.DataType(kind).name.lower()
-    except ValueError:  # one that the installed onnx-ir has not
-        return str(kind)
+    return ir.DataType(kind).name.lower() if kind in _KNOWN else str(kind)
