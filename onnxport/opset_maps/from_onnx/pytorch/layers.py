@@ -91,7 +91,8 @@ def _turned_back(recorder: Recorder, node: fx.Node) -> None:
         return
     path, _, role = str(bias.target).rpartition(".")
     content, target = recorder.attributes[str(weight.target)], f"{path}.weight"
-    if not path or role != "bias" or any(key == path or key.startswith(f"{target}") for key in recorder.attributes):
+    inside = recorder.attributes.inside(path)
+    if not path or role != "bias" or path in recorder.attributes or any(key.startswith(target) for key in inside):
         return
     if content.dim() != 2 or recorder.attributes[str(bias.target)].shape != content.shape[1:]:
         return
@@ -243,7 +244,7 @@ def _stands(recorder: Recorder, path: str, layer: nn.Module, given: dict[str, fx
     if existing is not None:
         return _same(existing, layer)
     own = {f"{path}.{name}" for held in (layer._parameters, layer._buffers) for name in held if held[name] is not None}
-    if any(key.startswith(f"{path}.") and key not in own for key in recorder.attributes):
+    if any(key not in own for key in recorder.attributes.inside(path)):
         return False
     for role, item in given.items():
         value = recorder.attributes[str(item.target)]

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -58,10 +59,13 @@ class Paths:
         by_name = {value.name or "": path for value, path in self._paths.items()}
         self.of_key = {key: by_name[key] if key in by_name else self.take(cleaned(key)) for key, _ in keys}
         self._keys = {self.of_key[key]: by_name.get(holder, self.of_key[key]) for key, holder in keys}
+        self._of_holder: dict[str, list[str]] = {}
+        for key, holder in self._keys.items():
+            self._of_holder.setdefault(holder, []).append(key)
 
     def tied(self, path: str) -> list[str]:
         """Other paths of the initializer at a path."""
-        return [other for other, holder in self._keys.items() if holder == path and other != path]
+        return [other for other in self._of_holder.get(path, ()) if other != path]
 
     def state(self) -> list[tuple[str, str]]:
         """The paths of the state dict that the file tells of, each with the path whose content it has."""
@@ -97,6 +101,24 @@ class Paths:
         if path in self._leaves or path in self._containers:
             return False
         return self._leaves.isdisjoint(_containers(path))
+
+
+class Attributes(dict[str, Any]):
+    """What a module is to hold, by path; what lies inside of a path is found without looking at every other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._inside: dict[str, list[str]] = {}
+
+    def __setitem__(self, path: str, value: object) -> None:
+        if path not in self:
+            for container in _containers(path):
+                self._inside.setdefault(container, []).append(path)
+        super().__setitem__(path, value)
+
+    def inside(self, path: str) -> Sequence[str]:
+        """The paths that lie inside of a path."""
+        return self._inside.get(path, ())
 
 
 def cleaned(name: str) -> str:

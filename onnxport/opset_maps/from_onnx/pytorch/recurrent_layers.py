@@ -103,7 +103,7 @@ def _hold(recorder: Recorder, path: str, nodes: list[fx.Node]) -> None:
         return
     wanted = {f"{path}.{name}" for depth in range(len(nodes)) for name in _names(first, depth)}
     given = {str(item.target) for node in nodes for item in _weights(node)}
-    if given != wanted or any(key.startswith(f"{path}.") and key not in wanted for key in recorder.attributes):
+    if given != wanted or any(key not in wanted for key in recorder.attributes.inside(path)):
         return
     kind, options = _KINDS[first.target]
     hidden, size = (recorder.attributes[f"{path}.weight_{role}_l0"].shape[1] for role in ("hh", "ih"))

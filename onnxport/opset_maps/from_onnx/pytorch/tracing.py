@@ -15,7 +15,7 @@ from torch import fx, nn
 from onnxport.graph.module_state import ModuleState
 from onnxport.graph.names import is_written_constant, is_written_number
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
-from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant
+from onnxport.opset_maps.from_onnx.pytorch.paths import Attributes, Paths, is_constant
 from onnxport.opset_maps.from_onnx.pytorch.stored import RecordedModule
 from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, is_tensor_input, leaves, twins
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
@@ -48,7 +48,7 @@ class Recorder(CallRecorder):
         self.graph = fx.Graph()
         self.sizes = sizes
         self.outer = outer
-        self.attributes: dict[str, Any] = {}
+        self.attributes = Attributes()
         self.paths = Paths()
         self.captures: list[Traced] = []
         self.ranks: dict[fx.Node, int] = {}
@@ -238,7 +238,8 @@ class RootRecorder(Recorder):
         super().finish(outputs)
         known = {self.paths.of(value): value for value in self._held if value.name in self.paths.of_key}
         fixed = {path: value for path, value in known.items() if path not in self.attributes}
-        self.attributes.update({path: self._content(value) for path, value in fixed.items()})
+        for path, value in fixed.items():
+            self.attributes[path] = self._content(value)
         self.fixed = tuple(fixed)
 
     def reserve(self, initializers: Iterable[ir.Value], state: ModuleState) -> None:

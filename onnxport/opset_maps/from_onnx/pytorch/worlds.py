@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 import torch.nn.functional as F
 
+from onnxport.opset_maps.from_onnx.pytorch.results import form_of
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, Traced, Worlds, leaves
 
 META = torch.device("meta")
@@ -54,7 +55,7 @@ _LIKE_OPERANDS: frozenset[Callable[..., Any]] = frozenset(
         (operator, "add sub mul truediv neg"),
         (
             torch,
-            "maximum minimum relu sigmoid tanh exp log sqrt erf sin cos abs floor ceil round sign reciprocal neg square",
+            "maximum minimum relu sigmoid tanh exp log sqrt erf sin cos abs floor ceil round sign reciprocal neg square clamp",
         ),
         (F, "relu gelu silu elu leaky_relu hardsigmoid hardswish softplus softsign mish"),
     )
@@ -78,7 +79,7 @@ def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> Worlds | None
     return first.worlds
 
 
-_SCALARS = (int, float, str)
+_SCALARS = (int, float, str, type(None))
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -116,6 +117,8 @@ def _evaluate(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], world: int, fresh: tuple[int, int]
 ) -> Any:
     special = _RULES.get(function)
+    if special is None and (form := form_of(function, args, kwargs)) is not None:
+        return torch.empty(form[0], dtype=form[1], device=META)
     with torch.no_grad():
         return function(*args, **kwargs) if special is None else special(fresh[world], *args, **kwargs)
 
