@@ -65,8 +65,8 @@ def _extreme(a: Any, b: Any) -> Form:
 
 
 def _truth(*operands: Any) -> Form:
-    found = _operands(operands, _COMPARED)
-    return None if found is None else (found[0], torch.bool)
+    joint = _operands(operands, _COMPARED)
+    return None if joint is None else (joint[0], torch.bool)
 
 
 def _where(condition: Any, *items: Any) -> Form:
@@ -74,9 +74,9 @@ def _where(condition: Any, *items: Any) -> Form:
         return None
     if not all(isinstance(item, torch.Tensor) for item in items):
         return None
-    found = _operands(items, _COMPARED)
-    shape = None if found is None else _broadcast((condition.shape, found[0]))
-    return None if found is None or shape is None else (shape, found[1])
+    joint = _operands(items, _COMPARED)
+    shape = None if joint is None else _broadcast((condition.shape, joint[0]))
+    return None if joint is None or shape is None else (shape, joint[1])
 
 
 def _mean(x: Any, axes: Any = None, keepdim: Any = None) -> Form:

@@ -96,15 +96,14 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
     def slice(self, x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> tf.Tensor:
         limit = (1 << 31) - 1  # no axis is longer; ONNX's "to the end" is a 64-bit number
         low, high = (
-            size(0) if bound is None else size(min(max(int(bound), -limit), limit) if known(bound) else bound)
+            0 if bound is None else min(max(int(bound), -limit), limit) if known(bound) else bound
             for bound in (start, stop)
         )
-        ahead = [tf.constant(0, tf.int64)] * axis
         mask = (1 << axis) - 1
         return tf.strided_slice(
             x,
-            tf.stack([*ahead, low]),
-            tf.stack([*ahead, high]),
+            size_vector([*[0] * axis, low]),
+            size_vector([*[0] * axis, high]),
             tf.constant([1] * axis + [step], tf.int64),
             begin_mask=mask | (1 << axis if start is None else 0),
             end_mask=mask | (1 << axis if stop is None else 0),
@@ -114,10 +113,12 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
         if all(known(n) and n == 0 for pair in pads for n in pair):
             return x
         if mode == "constant":
-            amounts = tf.stack([size_vector(pair) for pair in pads])
+            amounts = tf.reshape(size_vector([n for pair in pads for n in pair]), [-1, 2])
+            if all(known(n) for pair in pads for n in pair):
+                amounts = tf.constant([[int(n) for n in pair] for pair in pads], tf.int64)
             fill = value if x.dtype == tf.string else tf.reshape(as_held(value, x.dtype), [])
-            sized = zip(self.shape(x), pads, strict=True)
-            ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
+            sized = zip(x.shape.as_list(), pads, strict=True)
+            ends = [n + a + b if n is not None and known(a) and known(b) else None for n, (a, b) in sized]
             return with_shape(tf.pad(x, amounts, constant_values=fill), ends)
         for axis, (before, after) in enumerate(pads):
             if known(before) and known(after) and before == after == 0:

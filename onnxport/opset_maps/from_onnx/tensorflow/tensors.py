@@ -80,7 +80,7 @@ class TensorFlowTensorFamily(Namespace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sizes: list[tf.Tensor] = []
+        self._sizes: dict[int, tf.Tensor] = {}  # by id; held, so that no other tensor gets it
 
     def is_tensor(self, x: object) -> TypeGuard[tf.Tensor]:
         return isinstance(x, (tf.Tensor, tf.Variable))
@@ -98,11 +98,11 @@ class TensorFlowTensorFamily(Namespace):
             return tuple(static)
         dynamic = tf.shape(x, out_type=tf.int64)
         result = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
-        self._sizes.extend(n for n in result if not known(n))
+        self._sizes.update((id(n), n) for n in result if not known(n))
         return result
 
     def is_size(self, n: Int) -> bool:
-        return any(n is size for size in self._sizes)
+        return id(n) in self._sizes
 
     def static_shape(self, x: tf.Tensor) -> tuple[int | None, ...] | None:
         return None if x.shape.rank is None else tuple(x.shape.as_list())
