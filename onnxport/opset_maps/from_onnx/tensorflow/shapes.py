@@ -114,8 +114,6 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
             return x
         if mode == "constant":
             amounts = tf.reshape(size_vector([n for pair in pads for n in pair]), [-1, 2])
-            if all(known(n) for pair in pads for n in pair):
-                amounts = tf.constant([[int(n) for n in pair] for pair in pads], tf.int64)
             fill = value if x.dtype == tf.string else tf.reshape(as_held(value, x.dtype), [])
             sized = zip(x.shape.as_list(), pads, strict=True)
             ends = [n + a + b if n is not None and known(a) and known(b) else None for n, (a, b) in sized]
