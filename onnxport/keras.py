@@ -1,4 +1,4 @@
-"""The classes of imported Keras models: ``import onnxport.keras`` registers them, and ``keras.saving.load_model`` finds them."""
+"""The classes of imported Keras models: ``import onnxport.keras`` registers them for ``keras.saving.load_model``."""
 
 from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel, RunTimeModel
 

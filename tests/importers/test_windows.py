@@ -79,3 +79,21 @@ def test_slices_reach_beyond_the_ends(start, end, step):
 def test_windows_that_leave_gaps_are_refused_where_runtimes_differ():
     with pytest.raises(onnxport.UnsupportedOperator, match="write the pads"):
         run("AveragePool", drawn(1, 2, 9), kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("to", ["tensorflow", "keras"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("width", [4, "W"])
+def test_one_column_of_one_channel_is_right_in_a_batch(to, groups, width):
+    """Whose numbers TensorFlow's own kernel gets wrong."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], strides=[1, 3], group=groups)],
+        "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", groups, 5, width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(drawn(2 * groups, 1, 2, 2), "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    require_import(proto, to, (drawn(4, groups, 5, 4),))

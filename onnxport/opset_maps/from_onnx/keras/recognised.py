@@ -224,6 +224,10 @@ def convolution(
     if padded is None:
         return None
     image, padding = padded
+    if spatial == 2 and per_group == 1 and strides[1] > 1 and keras.backend.backend() == "tensorflow":
+        columns = image.shape[2]
+        if columns is None or columns - (kernel[1] - 1) * dilations[1] - 1 < strides[1]:
+            return None  # TensorFlow (2.21) computes a single column of one channel wrong; the primitive knows
     shared = {
         "kernel_size": tuple(kernel),
         "strides": tuple(strides),

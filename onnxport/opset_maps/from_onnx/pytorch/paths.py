@@ -104,7 +104,7 @@ class Paths:
 
 
 class Attributes(dict[str, Any]):
-    """What a module is to hold, by path; what lies inside of a path is found without looking at every other."""
+    """What a module is to hold, by path; what lies inside of a path is known without a look at every other."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -152,12 +152,31 @@ def _convolved(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, 
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         kernel, dilations = _spread(kernel, dilations), [1] * len(strides)
     if groups == 1:
-        return tf.nn.convolution(x, kernel, list(strides), "VALID", dilations=list(dilations))
+        return _one_group(x, kernel, strides, dilations)
     if kernel.shape[-2] == 1 and len(strides) == 2 and strides[0] == strides[1]:
         return _depthwise(x, kernel, strides, dilations, groups)
     # The CPU has no gradient of a grouped convolution, so each group is one of its own.
     parts = zip(tf.split(x, groups, -1), tf.split(kernel, groups, -1), strict=True)
-    return tf.concat([tf.nn.convolution(a, k, list(strides), "VALID", dilations=list(dilations)) for a, k in parts], -1)
+    return tf.concat([_one_group(a, k, strides, dilations) for a, k in parts], -1)
+
+
+def _one_group(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints) -> tf.Tensor:
+    if (
+        len(strides) == 2
+        and kernel.shape[2] == 1
+        and strides[1] > 1
+        and not _has_columns(x, kernel, strides, dilations)
+    ):
+        # Of a batch of images of one channel TensorFlow (2.21) computes wrong numbers where its stride leaves one column.
+        # With a channel of zeros it is right; not by a pad, which TensorFlow joins to the convolution as one of rows and columns.
+        x, kernel = tf.concat([x, tf.zeros_like(x)], 3), tf.concat([kernel, tf.zeros_like(kernel)], 2)
+    return tf.nn.convolution(x, kernel, list(strides), "VALID", dilations=list(dilations))
+
+
+def _has_columns(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints) -> bool:
+    """Whether a convolution surely gives more than one column."""
+    width, taps = x.shape[2], kernel.shape[1]
+    return width is not None and taps is not None and width - (taps - 1) * dilations[1] - 1 >= strides[1]
 
 
 def _depthwise(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
