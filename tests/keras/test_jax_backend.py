@@ -32,6 +32,13 @@ made = onnxport.convert(keras.Model(key, layers.IntegerLookup(vocabulary=[3, 5, 
 assert made.report.verdict == "passed", made.report
 assert made(np.array([[5, 2**32 + 5, -(2**40) + 1]])).tolist() == [[2, 2, 3]]
 
+text = np.array([["a"], ["x"], ["b"]], object)
+for options in ({}, {"output_mode": "multi_hot"}, {"num_oov_indices": 2}):
+    made = onnxport.convert(layers.StringLookup(vocabulary=["a", "b"], **options), inputs=(text,))
+    assert made.report.verdict == "passed", made.report
+made = onnxport.convert(layers.TextVectorization(vocabulary=["a", "b"]), inputs=(np.array(["a b x", "b"], object),))
+assert made.report.verdict == "passed", made.report
+
 layer = layers.Lambda(lambda x: x * 2)
 made = onnxport.convert(layer, inputs=(np.arange(6).reshape(2, 3),))
 assert made.report.verdict == "passed", made.report

@@ -188,12 +188,17 @@ def to_numpy(value: object) -> Any:
 
 
 def to_tensor(leaf: object) -> Any:
-    """An array as a tensor of the backend; strings as TensorFlow's."""
+    """An array as a tensor of the backend; strings as TensorFlow's, on JAX as they are.
+
+    A lookup gives a result of the kind of tensor that it takes: of an array one of JAX's, which has int32 for int64.
+    """
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return leaf
     if leaf.dtype.kind in "OUS":
+        if keras.backend.backend() == "jax":
+            return leaf
         import tensorflow as tf
 
         return tf.constant(leaf)
