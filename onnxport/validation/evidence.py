@@ -67,9 +67,37 @@ def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Eviden
     `own` has the inputs in the source's order.
     """
     coarse = parties.source.coarse(own)
-    truth, moved = parties.source.run_float64(own), tuple(_moved(parties, item, coarse))
+    truth, moved = parties.source.run_float64(own), (*_lost_in_float64(parties, own), *_moved(parties, item, coarse))
     stopped = truth is None and len(moved) < len(_MOVES) and bool(parties.source.stopped)
     return Evidence(truth, moved, (), coarse, stopped)
+
+
+def _lost_in_float64(parties: Comparison, own: Sequence[object]) -> Iterator[Outputs]:
+    """Results of a source in float64, off by what its float32 run on the same numbers loses, in units of float64.
+
+    No type is wider to measure against; but rounding errors go with the unit roundoff (Higham, section 2.2), so that those of the
+    one run tell of the other where sums cancel, which no small move of the inputs shows.
+    """
+    start = list(own)
+    if not any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in start):
+        return
+    with np.errstate(over="ignore"):
+        short = [x.astype(np.float32).astype(x.dtype) if _is_float(x) else x for x in start]
+    try:
+        single = parties.source.run_float32(short)
+        if single is not None:
+            wide, here = parties.source.run(short), parties.source.run(start)
+            yield [(name, _off(x, a, b)) for (name, x), (_, a), (_, b) in zip(here, single, wide, strict=True)]
+    except Exception:  # what the model's code does in float32 is its own affair
+        return
+
+
+def _off(x: Any, single: Any, wide: Any) -> Any:
+    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or not x.shape == np.shape(single) == np.shape(wide):
+        return x
+    with np.errstate(invalid="ignore", over="ignore"):
+        lost = np.asarray(single, np.float64) - wide
+    return x + np.where(np.isfinite(lost), lost, 0.0) * (tolerance.epsilon(x.dtype) / _SINGLE)
 
 
 def with_more_moves(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:

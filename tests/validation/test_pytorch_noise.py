@@ -55,3 +55,32 @@ def test_a_mean_of_many_pixels_passes_and_a_wrong_one_fails(factor, verdict):
     x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     converted = onnxport.convert(Mean(factor).eval(), inputs=(x,), validate=False)
     assert onnxport.validate(Mean(1.0).eval(), converted, inputs=(x,)).verdict == verdict
+
+
+def _gap(function):
+    class Gap(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    return Gap()
+
+
+CANCELLING = {"tanh": lambda x: x - torch.tanh(x), "sin": lambda x: x - torch.sin(x)}
+WRONG = {
+    "float32 inside": lambda x: x - torch.tanh(x.float()).double(),
+    "off": lambda x: (x - torch.tanh(x)) * (1 + 1e-11),
+    "more beside 0": lambda x: x - torch.tanh(x) + x**3 * 1e-9,
+}
+
+
+@pytest.mark.parametrize("name", CANCELLING)
+def test_what_cancels_in_float64_passes(name):
+    x = 2 * torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert onnxport.convert(_gap(CANCELLING[name]), inputs=(x,)).report.verdict == "passed"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_beside_what_cancels_in_float64_fails(name):
+    x = 2 * torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    wrong = onnxport.convert(_gap(WRONG[name]), inputs=(x,), validate=False)
+    assert onnxport.validate(_gap(CANCELLING["tanh"]), wrong, inputs=(x,)).verdict == "failed"

@@ -133,6 +133,10 @@ class Runner(ABC):
         """The same in float64, or None where the model can't."""
         return None
 
+    def run_float32(self, leaves: Sequence[Any]) -> Outputs | None:
+        """The same in float32, for a model that computes in float64; None where it can't, or `run_float64` gave nothing."""
+        return None
+
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """The same with the model's weights off by `units` in the last place, up or down at random, where it can."""
         return self.run(leaves)

@@ -23,6 +23,7 @@ from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
+from onnxport.validation.runners.pytorch_single import narrowed, single
 from onnxport.validation.runners.pytorch_steps import GATED, gates_moved, move_packed, rounds_to_steps
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
@@ -63,6 +64,12 @@ class PytorchRunner(Runner):
             self._twin = None
         self._has_twin = False
         return None
+
+    def run_float32(self, leaves: Sequence[Any]) -> Outputs | None:
+        """Outputs of a copy in float32; None where there is none in float64."""
+        if not self._has_twin or self._twin is None:
+            return None
+        return self._run(single(self._call), [base.nested(to_tensor(leaf), narrowed) for leaf in leaves])
 
     @cached_property
     def numerics(self) -> Numerics:
