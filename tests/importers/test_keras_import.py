@@ -13,6 +13,7 @@ keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 import onnx_ir as ir  # noqa: E402
+import onnxruntime  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from onnx import numpy_helper, parser  # noqa: E402
 
@@ -283,3 +284,44 @@ def test_sizes_times_a_batch_are_no_batch():
     y, i = model(x)
     np.testing.assert_array_equal(x.ravel()[np.asarray(i)], np.asarray(y))
     np.testing.assert_array_equal(np.asarray(y), x.reshape(2, 3, 4, 2).max(-1))
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 1, 1), (6, 1, 1)])
+def test_a_bias_that_stands_apart_and_an_old_batch_norm_are_of_the_layers_and_keras_alone_loads_them(shape, tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = {"w": (6, 1, 3, 3), "b": shape, "v": (4, 6, 1, 1), "c": (1, 4, 1, 1), "s": 4, "t": 4, "m": 4}
+    weights = [(name, rng.normal(size=size).astype(np.float32)) for name, size in sizes.items()]
+    weights.append(("q", rng.uniform(0.5, 2, 4).astype(np.float32)))
+    text = """g (float[N,6,8,8] x) => (float[N,4,8,8] y) {
+        a = Conv<group = 6, pads = [1, 1, 1, 1]>(x, w)
+        d = Add(a, b)
+        e = Conv(d, v)
+        f = Add(c, e)
+        y = BatchNormalization(f, s, t, m, q) }"""
+    model, proto = built(text, weights, opset=8)
+    assert [kind for kind in kinds(model) if kind not in ("Permute", "InputLayer")] == [
+        "DepthwiseConv2D",
+        "Conv2D",
+        "BatchNormalization",
+    ]
+    assert all(type(item).__module__.startswith("keras") for item in model.operations)
+    x = rng.normal(size=(3, 6, 8, 8)).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    np.testing.assert_allclose(model(x), session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    assert type(again) is not type(model)  # a model of Keras' own
+    np.testing.assert_array_equal(again(x), model(x))
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_the_place_of_an_extreme_is_of_kerass_operations_and_a_zero_is_one_with_either_sign(op):
+    model, proto = built(
+        f"g (float[N,4] x) => (int64[N] y, int64[N,1] z) {{ y = {op}<axis = 1, keepdims = 0>(x)\n z = {op}<axis = -1>(x) }}"
+    )
+    assert all(type(item).__module__.startswith("keras") for item in model.operations)
+    x = np.float32([[-0.0, 0.0, -0.0, 0.0], [0.0, -0.0, 0.0, 1.0], [-1.0, 3.0, 3.0, -1.0], [-2.0, -0.0, 0.0, -2.0]])
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for one, other in zip(model(x), session.run(None, {"x": x}), strict=True):
+        assert one.dtype == "int64"
+        np.testing.assert_array_equal(one, other)

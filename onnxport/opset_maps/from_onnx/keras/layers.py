@@ -38,12 +38,13 @@ def gemm(
     return NotImplemented if result is None else result
 
 
-@native.op("BatchNormalization", versions=(9, 14, 15))
+@native.op("BatchNormalization", versions=(7, 9, 14, 15))
 def batch_normalization(
     xp: KerasNamespace, x: KerasValue, *statistics: KerasValue, **form: Unpack[BatchNormAttributes]
 ) -> Any:
     """BatchNormalization of the channels."""
-    if batch_trains(xp, form) or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in FLOATS:
+    trains = batch_trains(xp, form) or not form.get("spatial", 1)  # before version 9, a statistic for each element
+    if trains or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in FLOATS:
         return NotImplemented
     weights = [item for item in statistics if isinstance(item, Parameter)]
     if len(weights) < len(statistics) or xp.ndim(x) < 2 or x.shape[1] is None:

@@ -163,3 +163,9 @@ for _name in _RECORDED:
 
 class KerasNamespace(ChannelsLast, KerasArrays):
     """`KerasArrays` in which images stay channels-last between the layers that work so."""
+
+    def refine(self, x: object, value: ir.Value) -> Any:
+        """As of the arrays; what is used once is an image in either form."""
+        if self.is_tensor(x):
+            super().refine(self.twin(x), value)
+        return super().refine(x, value)

@@ -192,6 +192,18 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+def _place_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    def operation(x: Any, axis: int, keepdims: bool = False) -> Any:
+        if not _of(x, *_REALS, *_WHOLE):
+            return None
+        if x.dtype in _REALS:  # on TensorFlow Keras holds 0 to be greater than -0
+            zero = np.asarray(0, x.dtype)
+            x = keras.ops.where(keras.ops.equal(x, zero), zero, x)
+        return keras.ops.cast(function(x, axis=int(axis), keepdims=bool(keepdims)), "int64")
+
+    return operation
+
+
 def _matmul(a: Any, b: Any) -> Any:
     if _kind((a, b)) not in _REALS or len(a.shape) < 2 or len(a.shape) != len(b.shape):
         return None
@@ -272,6 +284,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sum": _reduced(keras.ops.sum),
     "mean": _reduced(keras.ops.mean),
     "prod": _reduced(keras.ops.prod),
+    "argmax": _place_of(keras.ops.argmax),
+    "argmin": _place_of(keras.ops.argmin),
     "matmul": _matmul,
     "slice": _slice,
     "split": _split,

@@ -211,7 +211,7 @@ def convolution(
     xp: KerasTensorFamily, x: KerasValue, w: KerasValue, bias: KerasValue | None = None, **how: Unpack[PaddedStrides]
 ) -> Any:
     """Conv1D to Conv3D, and DepthwiseConv where each channel is on its own."""
-    strides, dilations, groups = how["strides"], how["dilations"], how.get("groups", 1)
+    strides, dilations = how["strides"], how["dilations"]
     spatial = xp.ndim(x) - 2
     if not xp.is_symbolic(x) or not _is_weight(w) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
         return None
@@ -219,7 +219,7 @@ def convolution(
         return None
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         return None
-    out, per_group, *kernel = w.shape
+    _, per_group, *kernel = w.shape
     padded = _padded(xp, x, kernel, how)
     if padded is None:
         return None
@@ -228,6 +228,15 @@ def convolution(
         columns = image.shape[2]
         if columns is None or columns - (kernel[1] - 1) * dilations[1] - 1 < strides[1]:
             return None  # TensorFlow (2.21) computes a single column of one channel wrong; the primitive knows
+    return _convolution_layer(xp, image, padding, w, bias, how)
+
+
+def _convolution_layer(
+    xp: KerasTensorFamily, x: keras.KerasTensor, padding: str, w: Parameter, bias: Parameter | None, how: PaddedStrides
+) -> Any:
+    strides, dilations, groups = how["strides"], how["dilations"], how.get("groups", 1)
+    out, per_group, *kernel = w.shape
+    spatial = len(kernel)
     shared = {
         "kernel_size": tuple(kernel),
         "strides": tuple(strides),
@@ -253,7 +262,18 @@ def convolution(
         return _contents(array, bias)
 
     form = padding, tuple(strides), tuple(dilations), groups
-    return xp.apply(with_weights(xp, "conv", image, (w, bias), make, arrays, *form), image)
+    layer = with_weights(xp, "conv", x, (w, bias), make, arrays, *form)
+    result = xp.apply(layer, x)
+
+    def with_bias(added: Parameter) -> Any:
+        if added.shape[-1:] != (out,) or int(np.prod(added.shape)) != out or len(added.shape) > xp.ndim(x):
+            return None
+        xp.names.release(layer.name)  # the layer without bias has no other use
+        return _convolution_layer(xp, x, padding, w, added, how)
+
+    if bias is None:
+        xp.products[id(result)] = (result, with_bias)
+    return result
 
 
 def transposed_convolution(
