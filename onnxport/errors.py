@@ -14,6 +14,9 @@ from typing import Any, Protocol
 
 _TERMINAL_STYLE = re.compile("\\x1b\\[[0-9;]*m")
 _SHORT = 300  # characters
+# What Keras and TensorFlow put before the reason, and the names of nodes that TensorFlow puts around it.
+_NO_REASONS = ("Exception encountered when calling", "Graph execution error", "Detected at node", 'File "')
+_NODES = re.compile(r"\{\{function_node [^}]*\}\}\s*|\s*\[\[\{\{node [^}]*\}\}\]\]|\s*\[Op:\w+\](?: name:.*)?")
 
 
 def first_line(error: BaseException) -> str:
@@ -21,8 +24,8 @@ def first_line(error: BaseException) -> str:
 
     Keras puts a line about the layer before the reason, and colours the text for a terminal.
     """
-    lines = [line.strip() for line in _TERMINAL_STYLE.sub("", str(error)).splitlines() if line.strip()]
-    reasons = (line for line in lines if not line.startswith("Exception encountered when calling"))
+    lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
+    reasons = (line for line in lines if not line.startswith(_NO_REASONS))
     return next(reasons, type(error).__name__)
 
 
@@ -32,8 +35,19 @@ def reason_of(error: BaseException) -> str:
     >>> reason_of(ValueError("columns should match: " + chr(10) + "- a" + chr(10) + "- b"))
     'columns should match: - a - b'
     """
-    text = " ".join(_TERMINAL_STYLE.sub("", str(error)).split())
+    text = " ".join(_text(error).split())
     return text if 0 < len(text) <= _SHORT and text.startswith(first_line(error)) else first_line(error)
+
+
+def _text(error: BaseException) -> str:
+    """An error's text without a terminal's colours and the names of nodes that TensorFlow puts around it.
+
+    Python writes a KeyError's text in quotes, and a key alone says nothing.
+    """
+    if isinstance(error, KeyError) and len(error.args) == 1:
+        key = error.args[0]
+        return str(key) if isinstance(key, str) and " " in key else f"KeyError: {key!r}"
+    return _NODES.sub("", _TERMINAL_STYLE.sub("", str(error)))
 
 
 class OnnxportError(Exception):

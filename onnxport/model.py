@@ -143,12 +143,16 @@ class OnnxModel:
                 stacklevel=2,
             )
         feeds = {**dict(zip(names, inputs, strict=False)), **named}
-        self._check(feeds)
+        self.check_inputs(feeds)
         outputs = self.session.run(feeds)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _check(self, feeds: Mapping[str, object]) -> None:
-        """Refuses inputs of other names or shapes than the graph declares, before a runtime refuses them in words of its own."""
+    def check_inputs(self, feeds: Mapping[str, object]) -> None:
+        """Refuses inputs of other names or shapes than the graph declares, before a runtime refuses them in words of its own.
+
+        Raises:
+            InvalidInputError: a name, a rank or a fixed size differs, or an input is missing.
+        """
         names = self.input_names
         for wrong in [name for name in feeds if name not in names][:1]:
             raise InvalidInputError(f"the model has no input {wrong!r}: it takes {', '.join(names) or 'none'}")

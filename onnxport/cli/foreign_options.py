@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import typer
 
@@ -141,5 +142,6 @@ def answer(option: str, command: str, near: Sequence[str]) -> str:
     here = _WRITTEN.get(option.lstrip("-").replace("_", "-").lower())
     if here is not None:
         return f"{option} is no option of {command}{'; here it is written' if here.startswith('-') else ':'} {here}"
+    near = [item for item in near if get_close_matches(item.lstrip("-"), [option.lstrip("-")])]
     meant = f": did you mean {' or '.join(near)}?" if near else f"; {command} --help lists all"
     return f"{option} is no option of {command}{meant}"

@@ -17,6 +17,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.frameworks.descriptor import SourceKind
 from onnxport.frameworks.native_log import native_log_kept
+from onnxport.graph.provenance import user_line
 from onnxport.validation.values import leaves_of
 
 if TYPE_CHECKING:
@@ -144,7 +145,10 @@ def _call(function: Callable[[], Any], name: str) -> Any:
         with native_log_kept():
             return function()
     except Exception as error:  # whatever the user's function raises
-        raise InvalidModelError(f"calling {name!r} failed: {_reason(error)}") from error
+        place = user_line(error)
+        raise InvalidModelError(
+            f"calling {name!r} failed: {_reason(error)}{f' (at {place})' if place else ''}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

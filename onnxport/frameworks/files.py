@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 
 from onnxport.errors import InvalidInputError, InvalidModelError
@@ -17,8 +18,8 @@ def of_path(path: str | os.PathLike[str]) -> str:
         InvalidModelError: there is no such file, or neither suffix nor content tells what it is.
     """
     place = Path(path)
-    if not place.exists():
-        name = str(path)
+    if not os.path.exists(place):  # also of a text too long for a name, as a model's JSON is
+        name = textwrap.shorten(str(path), 100, placeholder="...") if len(str(path)) > 255 else str(path)
         elsewhere = "://" in name or (not place.suffix and not place.is_absolute() and name.count("/") < 2)
         hint = "; nothing is downloaded: pass a file or folder of this machine" if elsewhere else ""
         raise InvalidModelError(f"no file or directory {name!r}{hint}")
@@ -28,6 +29,11 @@ def of_path(path: str | os.PathLike[str]) -> str:
     suffix = place.suffix.lower()
     if place.is_dir():
         folders = [item.files.folder for item in registered() if item.files.folder is not None]
+        if (place / "adapter_config.json").exists():
+            raise InvalidModelError(
+                f"{str(path)!r} holds a PEFT adapter alone: merge it into its model (merge_and_unload(), save_pretrained) and "
+                "convert that folder"
+            )
         titles, marks = (" or ".join(names) for names in zip(*((item.title, item.marks[0]) for item in folders)))
         raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}")
     if any(suffix in item.files.weights_alone for item in registered()):

@@ -96,10 +96,11 @@ def unknown(path: str, known: Iterable[str]) -> InvalidInputError:
     below = [name for name in listed if name.startswith(f"{path}.")]
     if below:
         return InvalidInputError(f"dynamic_shapes: {path!r} is no tensor, its tensors are {', '.join(below)}")
-    tensor, _, axis = path.rpartition(".")
-    if axis.isdecimal() and tensor in listed:
+    tensor = next((name for name in listed if path.startswith(f"{name}.")), None)
+    axis = path.removeprefix(f"{tensor}.")
+    if tensor is not None:
         return InvalidInputError(
-            f"dynamic_shapes: the dimensions of {tensor!r} are keyed by whole numbers: {{{axis}: ...}}, not {{{axis!r}: ...}}"
+            f"dynamic_shapes: the dimensions of {tensor!r} are keyed by whole numbers: {{0: ...}}, not {{{axis!r}: ...}}"
         )
     return InvalidInputError(f"dynamic_shapes: no input {path!r}; the inputs are {', '.join(listed)}")
 

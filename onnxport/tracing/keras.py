@@ -15,6 +15,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError,
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.frameworks.keras import input_shapes, input_structure
 from onnxport.graph.names import positional, unique_names
+from onnxport.graph.provenance import user_line
 from onnxport.tracing.keras_names import output_names
 from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
@@ -184,8 +185,10 @@ def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> 
     try:
         model(*args, **named, training=False)
     except Exception as error:  # user code runs
+        place = user_line(error)
         raise TracingError(
-            f"Keras can't call {model.name!r} on the inputs: {type(error).__name__}: {str(error).strip()}"
+            f"{place}{chr(10) if place else ''}Keras can't call {model.name!r} on the inputs: {type(error).__name__}: "
+            f"{first_line(error)}\nSee that model(*inputs) runs first."
         ) from error
 
 

@@ -36,7 +36,9 @@ def _module_of(model: object) -> torch.nn.Module:
         original = getattr(model, "_orig_mod", None)  # what torch.compile returns
         return original if isinstance(original, torch.nn.Module) else model
     if not callable(model):
-        raise InvalidModelError(f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable")
+        raise InvalidModelError(
+            f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable: pass the module itself, its tensors as inputs="
+        )
     owner = getattr(model, "__self__", None)
     if isinstance(owner, torch.nn.Module):
         return with_forward(owner, model)

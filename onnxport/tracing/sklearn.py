@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from sklearn.utils import get_tags
 
-from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError, first_line
 from onnxport.graph import rows
 from onnxport.graph.constants import element_type
 from onnxport.tracing import sklearn_boosters
@@ -46,8 +46,21 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         )
     import joblib
 
-    with reading(f"{str(path)!r} is truncated or no pickled estimator"):
-        return joblib.load(place)
+    title = repr(str(path))
+    with reading(f"{title} is truncated or no pickled estimator"):
+        try:
+            loaded = joblib.load(place)
+        except (ModuleNotFoundError, AttributeError) as error:  # what pickles name a class by
+            raise InvalidModelError(
+                f"{title} needs what is not there: {first_line(error)}; install it, or convert in the program that has it"
+            ) from error
+        except EOFError:
+            raise InvalidModelError(f"{title} is truncated or no pickled estimator: it ends too early") from None
+    if type(loaded).__module__ in ("builtins", "numpy", "pandas"):
+        raise InvalidModelError(
+            f"{title} holds a {type(loaded).__qualname__}, not an estimator: save the estimator alone"
+        )
+    return loaded
 
 
 def _load_skops(place: Path, allow_code: bool) -> Any:
@@ -88,6 +101,10 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     """
     if isinstance(inputs, tuple) and len(inputs) == 1:
         inputs = inputs[0]
+    if isinstance(inputs, tuple) and all(hasattr(item, "shape") for item in inputs):
+        raise InvalidInputError(
+            f"inputs= holds {len(inputs)} arrays: an estimator takes one table, inputs=X, and its labels no longer"
+        )
     if inputs is None:
         width = getattr(estimator, "n_features_in_", None)
         if width is None:
@@ -113,6 +130,8 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     if array.ndim == 1 and (array.dtype.kind == "O" or tags.one_d_array or not tags.two_d_array):
         return (Column("X", element_type(array), ()),)
     if array.ndim != 2 and not (array.ndim > 2 and (tags.three_d_array or _takes_anything(estimator))):
+        if array.ndim == 0 and array.dtype.kind in "OUS":
+            raise InvalidInputError(f"inputs={inputs!r} is one text: give a list of documents, inputs=[text]")
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
     return (Column("X", element_type(array), array.shape[1:]),)
 

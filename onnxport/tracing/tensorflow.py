@@ -190,13 +190,18 @@ def _function_of(model: object, signature: str | None) -> Any:
         return model
     if callable(model):
         return model.__call__ if isinstance(model, tf.Module) else model
+    kind = type(model).__qualname__
+    nothing = f"{kind} has neither __call__ nor a tf.function nor a signature: there is nothing to trace"
+    if isinstance(model, tf.Graph):
+        raise InvalidModelError(f"{nothing}; of a graph pass graph.as_graph_def()")
+    if not isinstance(model, tf.__internal__.tracking.AutoTrackable):  # a tensor, a variable, a data set
+        raise InvalidModelError(f"{nothing}; pass the function or module that computes with it")
     members = [name for name in dir(model) if not name.startswith("__")]
     functions = [name for name in members if hasattr(getattr(model, name, None), "get_concrete_function")]
     if len(functions) == 1:
         return getattr(model, functions[0])
-    kind = type(model).__qualname__
     if functions:
         raise InvalidInputError(
             f"{kind} has several tf.functions ({', '.join(functions)}) and no __call__: pass signature='...'"
         )
-    raise InvalidModelError(f"{kind} has neither __call__ nor a tf.function nor a signature: there is nothing to trace")
+    raise InvalidModelError(nothing)

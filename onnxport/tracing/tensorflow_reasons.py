@@ -15,6 +15,12 @@ _WAYS = {
     "tf.Variables created on the first call": "Make variables once, outside of the function: in the module's __init__.",
     "to a numpy array": "Write it in TensorFlow's or Keras' functions of tensors: NumPy has no part in a graph.",
     "'numpy'": "Write it in TensorFlow's or Keras' functions of tensors: NumPy has no part in a graph.",
+    "as a Python `bool` is not allowed": (
+        "Python decides there on the value of a tensor: write it with tf.where or tf.cond, in Keras with keras.ops."
+    ),
+    "not 'SymbolicTensor'": (
+        "Python asks there for the value of a tensor: keep it a tensor, and choose with tf.where or keras.ops.where."
+    ),
     "Binding inputs to tf.function failed": "Pass inputs= and kwargs= as the function itself is called.",
 }
 _OTHERWISE = "Mend that, or pass inputs that fit it."
@@ -29,7 +35,7 @@ def reason(error: Exception) -> str:
     place = f"{relative_path(user[-1]['file'])}:{user[-1]['line']}: {user[-1]['code'].strip()}" if user else ""
     kind = type(error).__name__
     rest = (text[frames[-1].end() :] if frames else text).strip().removeprefix(f"{kind}: ")
-    rest = reason_of(ValueError(rest)).partition(" Received args:")[0]
+    rest = reason_of(ValueError(rest)).partition(" Received args:")[0].partition(" You can attempt the following")[0]
     why = f"TensorFlow can't trace the model: {kind}: {rest}"[:_MOST]
     way_out = next((way for sign, way in _WAYS.items() if sign in text), _OTHERWISE)
     return "\n".join([*([place] if place else []), why, way_out])

@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
+from onnxport.errors import (
+    InvalidInputError,
+    InvalidModelError,
+    OnnxportError,
+    TracingError,
+    UnsupportedOperator,
+    first_line,
+)
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
@@ -24,6 +31,8 @@ def export(model: Any, request: Request) -> OnnxModel:
         TracingError: the model can't be traced, or Keras runs on a backend that can't.
         InvalidInputError: inputs or names do not fit.
     """
+    if not callable(model):
+        raise InvalidModelError(f"{type(model).__qualname__} is no Keras model or layer: pass the model itself")
     own = backend()
     if own == "tensorflow":
         return _on_tensorflow(model, request)

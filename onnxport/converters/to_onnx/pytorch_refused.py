@@ -68,7 +68,7 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
             f"a copy on the processor is run, not the model on {moved}: create tensors in forward with device=x.device"
         )
     way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"
-    why = f"KeyError: {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
+    why = first_line(error).removesuffix(", but expected one of:")  # torch lists the overloads below
     reason = f"{_called(model)} itself does not run on the inputs: {why}"
     return "\n".join([*([place] if place else []), reason, f"{', '.join(given)}{weights}: {way_out}"])
 

@@ -204,6 +204,10 @@ def _outputs_of_method(model: BaseEstimator, method: str, title: str) -> list[Ou
         raise InvalidInputError(f"{type(model).__name__} has no raw scores of XGBoost, LightGBM or CatBoost")
     if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
         raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
+    if method.startswith(("fit", "partial_fit", "score_metric", "set_", "get_")) or method == "score":
+        raise InvalidInputError(
+            f"methods: {method!r} of {type(model).__name__} infers nothing from rows alone, as predict does"
+        )
     names: Sequence[Any] = SEVERAL.get(method, ())
     if method == "decision_path" and hasattr(model, "estimators_"):
         names = ("indicator", "n_nodes_ptr")

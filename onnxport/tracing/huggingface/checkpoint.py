@@ -197,6 +197,9 @@ def read_checkpoint(folder: Path, weights: Path | None = None) -> Mapping[str, S
     if weights is not None:
         return _of_file(weights)
     name = next((item for item in WEIGHT_FILES if (folder / item).is_file()), None)
+    others = sorted(item.name for item in folder.glob("*.gguf"))
+    if name is None and others:
+        raise InvalidModelError(f"{str(folder)!r} holds {others[0]!r}, weights of llama.cpp: take the original folder")
     if name is None:
         raise InvalidModelError(f"{str(folder)!r} holds no weights: none of {', '.join(WEIGHT_FILES)}")
     if not name.endswith(".index.json"):

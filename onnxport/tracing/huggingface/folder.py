@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
@@ -80,7 +81,13 @@ class HuggingFaceFolder:
                     f"{str(self.path)!r}: models of type {kind!r} are described by Python files of the folder, which "
                     "onnxport does not run: build the model yourself and pass it to onnxport.convert"
                 )
-            raise InvalidModelError(f"{str(self.path)!r}: transformers knows no model_type {kind!r}")
+            if kind is None:
+                raise InvalidModelError(
+                    f"{str(self.path / CONFIG)!r} names no model_type, as transformers' configurations do"
+                )
+            raise InvalidModelError(
+                f"{str(self.path)!r}: transformers {transformers.__version__} knows no model_type {kind!r}: install one that does"
+            )
         with reading(f"{str(self.path / CONFIG)!r} is no configuration of transformers"):
             config = AutoConfig.from_pretrained(self.path, local_files_only=True, trust_remote_code=False)
         quantized = getattr(config, "quantization_config", None)

@@ -124,7 +124,9 @@ def _keeps_past(kind: type[PreTrainedModel], config: PreTrainedConfig, name: str
 
 def _class_of(config: PreTrainedConfig, name: str | None) -> type[PreTrainedModel]:
     if name is None:
-        raise InvalidModelError("config.json names no class in 'architectures': give a task")
+        raise InvalidModelError(
+            "config.json names no class in 'architectures': give a task, --task text-generation for one"
+        )
     kind = getattr(transformers, name, None)
     if isinstance(kind, type) and issubclass(kind, PreTrainedModel):
         return kind

@@ -201,10 +201,11 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
         inputs = rows.columns_of(inputs)
     args, named = split_arguments(inputs, binding.kwargs)
     given: Mapping[str, Any] = {**dict(zip(session.input_names, args, strict=False)), **named}
-    if len(args) > len(session.input_names) or set(given) != set(session.input_names):
+    if len(args) > len(session.input_names):
         raise InvalidInputError(
-            f"the model takes inputs {', '.join(session.input_names)}; {len(args)} positional ones and {sorted(named)} were given"
+            f"the model takes {len(session.input_names)} inputs ({', '.join(session.input_names)}), {len(args)} are given"
         )
+    model.check_inputs(given)
     names = tuple(session.input_names)
     leaves = tuple(session.prepare(name, to_numpy(given[name])) for name in names)
     return _runner(model, session, title, Example(names, leaves))

@@ -23,6 +23,7 @@ from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
+from onnxport.validation.runners.pytorch_program import fitted_to
 from onnxport.validation.runners.pytorch_single import narrowed, single
 from onnxport.validation.runners.pytorch_steps import GATED, gates_moved, move_packed, rounds_to_steps
 
@@ -323,6 +324,8 @@ def bind(model: Any, binding: Binding) -> PytorchRunner:
         return PytorchRunner(call, title, None, binding.structured)
     inputs = tuple(binding.inputs) if isinstance(binding.inputs, list) else binding.inputs
     args, kwargs = replace(binding, inputs=inputs).arguments()
+    if isinstance(model, torch.export.ExportedProgram):
+        args, kwargs = fitted_to(model, args, kwargs)
     arguments = Arguments(call, *beside(call, (args, dict(kwargs))))
     return PytorchRunner(call, title, arguments, binding.structured)
 

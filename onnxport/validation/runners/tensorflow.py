@@ -249,9 +249,9 @@ def _bind_graph(definition: tf.compat.v1.GraphDef, binding: Binding) -> GraphDef
         return GraphDefRunner(definition, feeds, fetches, None)
     args, kwargs = binding.arguments()
     given = {**dict(zip(feeds, args, strict=False)), **kwargs}
-    missing = [name for name in feeds if name not in given]
-    if missing or len(args) > len(feeds):
-        raise InvalidInputError(f"the graph takes inputs {', '.join(feeds)}; missing {missing}")
+    if any(name not in given for name in feeds) or len(args) > len(feeds):
+        others = ", ".join(map(repr, kwargs)) or f"{len(args)} by position"
+        raise InvalidInputError(f"the graph takes inputs {', '.join(feeds)}; given: {others}")
     example = Example(tuple(feeds), tuple(to_numpy(given[name]) for name in feeds))
     return GraphDefRunner(definition, feeds, fetches, example)
 

@@ -85,7 +85,9 @@ def numbers(op: OpBuilder, x: Table, *dtypes: DTypeLike) -> Array:
     """
     array = Array(op, matrix(op, x))
     if array.dtype == object:
-        raise UnsupportedOperator("numbers are needed, the input holds strings")
+        raise UnsupportedOperator(
+            "numbers are needed, the input holds strings: give numbers, and columns of several types as a DataFrame"
+        )
     wanted = [np.dtype(item) for item in dtypes]
     return array if not wanted or array.dtype in wanted else array.astype(wanted[0])
 

@@ -89,8 +89,10 @@ def preparation(model: BaseEstimator) -> Preparation:
     """
     for argument in ("preprocessor", "tokenizer"):
         if getattr(model, argument, None) is not None:
+            function = getattr(model, argument)
+            shown = getattr(function, "__qualname__", type(function).__qualname__)
             raise UnsupportedOperator(
-                f"{argument}={getattr(model, argument)!r} has no ONNX form; do that step before the model"
+                f"{argument}= is the function {shown!r}, which has no ONNX form; do that step before the model"
             )
     if callable(model.strip_accents):
         raise UnsupportedOperator(f"strip_accents={model.strip_accents!r} has no ONNX form; 'ascii' and 'unicode' have")
