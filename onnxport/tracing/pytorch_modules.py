@@ -37,7 +37,7 @@ def _module_of(model: object) -> torch.nn.Module:
         return original if isinstance(original, torch.nn.Module) else model
     if not callable(model):
         raise InvalidModelError(
-            f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable: pass the module itself, its tensors as inputs="
+            f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable: pass the module itself"
         )
     owner = getattr(model, "__self__", None)
     if isinstance(owner, torch.nn.Module):
