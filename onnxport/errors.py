@@ -42,7 +42,7 @@ def reason_of(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     """An error's text without a terminal's colours and the names of nodes that TensorFlow puts around it.
 
-    Python writes a KeyError's text in quotes, and a key alone says nothing.
+    Python writes a KeyError's text in quotes; a key alone is no reason.
     """
     if isinstance(error, KeyError) and len(error.args) == 1:
         key = error.args[0]
