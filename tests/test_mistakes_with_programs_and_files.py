@@ -215,3 +215,19 @@ def test_folders_that_are_no_models_are_named(tmp_path):
         tmp_path / "cpp", config__json={"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, m__gguf=""
     )
     check(cpp, {}, ["m.gguf", "weights of llama.cpp", "original folder"])
+
+
+def test_an_option_of_a_source_alone_is_not_answered_with_another():
+    from onnxport.cli.foreign_options import answer
+
+    assert "did you mean" not in answer("--seed", "onnxport inspect", ["--verbose"])
+    assert "did you mean --verbose?" in answer("--verbos", "onnxport inspect", ["--verbose"])
+
+
+def test_a_factory_that_fails_is_named_with_its_line(tmp_path, monkeypatch):
+    from onnxport.cli.source import resolve
+
+    (tmp_path / "failing.py").write_text("def make():\n    return {}['weights']\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(OnnxportError, match=r"calling 'make' failed: KeyError: 'weights' \(at .*failing\.py:2: return"):
+        resolve("failing:make")

@@ -37,6 +37,9 @@ _INSTEAD = {
     "--tfjs": "convert the SavedModel that it comes from",
     "--target": "say what the graph is for with --runtime",
     "--custom-ops": "register the operator with onnxport.register_to_onnx",
+    "--ignore-default": "a default that is fed is an input, any other a constant",
+    "--use-default": "give the value in the function that is converted",
+    "--output-frozen-graph": "the graph is read as it is, none is frozen",
     "--shape-override": "give sizes by --dynamic x:0=4, or in the example inputs",
 }
 
@@ -51,7 +54,15 @@ def translated(arguments: list[str]) -> list[str]:
         typer.BadParameter: an option means nothing here; the message has the way out.
     """
     result: list[str] = []
-    graph = any(item.partition("=")[0] in ("--graphdef", "--checkpoint") for item in arguments)
+    names = [item.partition("=")[0] for item in arguments]
+    graph = "--graphdef" in names or "--checkpoint" in names or "--input" in names
+    if "--outputs" in names and "--rename-outputs" in names:
+        raise typer.BadParameter(
+            "--outputs and --rename-outputs both name the outputs, in order; to keep some of them convert all, then cut the "
+            "file: onnxport convert model.onnx --cut-outputs NAME"
+        )
+    if not graph:
+        _check_inputs(arguments)
     for argument in _fed(arguments) if graph else arguments:
         name, sign, value = argument.partition("=")
         option = name.replace("_", "-") if name.startswith("--") else ""
@@ -62,6 +73,17 @@ def translated(arguments: list[str]) -> list[str]:
         here = _HERE.get(option)
         result += [argument] if here is None else [*([here + sign + value] if here else [value] if sign else [])]
     return result
+
+
+def _check_inputs(arguments: list[str]) -> None:
+    """Refuses tensors by name where a signature has the names: ``--inputs`` is a file of example inputs there."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        value = argument.partition("=")[2] if argument.startswith("--inputs=") else argument
+        tensors = _TENSOR.findall(value)
+        if (before == "--inputs" or value is not argument) and tensors and ",".join(map("".join, tensors)) == value:
+            raise typer.BadParameter(
+                f"--inputs {value}: a signature names its inputs itself; sizes are given by --input-shape x=1x224x224x3"
+            )
 
 
 def _fed(arguments: list[str]) -> list[str]:

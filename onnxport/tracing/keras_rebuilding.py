@@ -17,6 +17,7 @@ import numpy as np
 from keras.src.saving import saving_lib
 
 from onnxport.errors import TracingError, first_line
+from onnxport.frameworks.native_log import native_log_kept
 
 _MODEL, _PATHS, _CLASSES, _ARRAYS = "model.keras", "paths.json", "classes.json", "arrays.npz"
 # What Keras holds beside its own classes, and knows.
@@ -34,7 +35,8 @@ def write_model(model: keras.Layer, folder: Path) -> bool:
         TracingError: the model can't be written, or holds a class that another process can't import.
     """
     try:
-        saving_lib.save_model(model, folder / _MODEL)
+        with native_log_kept():  # Keras imports TensorFlow for it, whatever its backend is
+            saving_lib.save_model(model, folder / _MODEL)
     except Exception as error:  # user code runs
         raise TracingError(
             f"{type(model).__name__} {model.name!r} can't be rebuilt on another backend, since Keras can't save it: "

@@ -84,6 +84,7 @@ def _run_each(parties: Comparison, graph: ir.Model, item: InputSet, feeds: Mappi
     if not names:
         raise InvalidInputError(
             f"the source tells of none of its inner values ({source.framework}): nothing to compare with"
+            f"{source.inner_values_elsewhere}"
         )
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     form = in_form_of if source.inner_forms_vary else None

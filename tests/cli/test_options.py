@@ -161,6 +161,12 @@ TF2ONNX = [
     (["--checkpoint", "weights.meta", "--output", "m.onnx"], "no file or directory 'weights.meta'"),
     (["--custom-ops", "Mine"], "register the operator"),
     (["--saved-model", "folder", "--inputs-as-nchw", "x:0"], "no file or directory 'folder'"),
+    (["--input", "graph.pb", "--inputs", "x:0", "--outputs", "y:0"], "no file or directory 'graph.pb'"),
+    (["--saved-model", "folder", "--inputs", "x:0[2,8]"], "a signature names its inputs itself"),
+    (["--saved-model", "folder", "--outputs", "y", "--rename-outputs", "z"], "--cut-outputs NAME"),
+    (["--saved-model", "folder", "--ignore_default", "x"], "any other a constant"),
+    (["--saved-model", "folder", "--use_default", "x"], "in the function that is converted"),
+    (["--saved-model", "folder", "--output_frozen_graph", "f.pb"], "none is frozen"),
 ]
 
 

@@ -40,7 +40,7 @@ def layers():
     import keras
     keras.utils.set_random_seed(0)
     rows = [keras.layers.LSTM(4, return_sequences=True), keras.layers.GRU(3), keras.layers.BatchNormalization()]
-    return keras.Sequential([keras.Input((6, 3)), *rows, keras.layers.Dropout(0.5), keras.layers.Dense(2)])
+    return keras.Sequential([keras.Input((6, 3)), *rows, keras.layers.Dropout(0.5), keras.layers.Dense(2, "gelu")])
 
 def forest():
     from sklearn.ensemble import RandomForestClassifier

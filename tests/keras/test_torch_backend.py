@@ -147,3 +147,14 @@ def test_on_the_torch_backend(code):
 def test_classes_of_the_running_script_are_rebuilt(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     run(str(tmp_path / "script.py"))
+
+
+def test_debug_answers_with_the_backend_that_has_inner_values():
+    code = """
+    import pytest
+    from onnxport.converters.debugging import debug
+    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, "gelu")])
+    with pytest.raises(onnxport.errors.InvalidInputError, match="on the torch backend: .* KERAS_BACKEND=tensorflow"):
+        debug(net, onnxport.convert(net), inputs=(np.ones((2, 4), np.float32),))
+    """
+    run("-c", BEFORE + textwrap.dedent(code))

@@ -141,6 +141,11 @@ class Runner(ABC):
         """The same with the model's weights off by `units` in the last place, up or down at random, where it can."""
         return self.run(leaves)
 
+    @property
+    def inner_values_elsewhere(self) -> str:
+        """Where the model's inner values are to be had, as the end of a message, if this runner has none of them."""
+        return ""
+
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}

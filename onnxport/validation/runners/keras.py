@@ -60,6 +60,14 @@ class KerasRunner(TracedRunner):
         moved = self._copies.moved(self._call, tensors, units, seed)
         return self.run(leaves) if moved is None else self._named(moved)
 
+    @property
+    def inner_values_elsewhere(self) -> str:
+        """TensorFlow's traced graph has them; other backends run the model without one."""
+        own = keras.backend.backend()
+        return (
+            "" if own == "tensorflow" else f" on the {own} backend: convert and debug it with KERAS_BACKEND=tensorflow"
+        )
+
     def _named(self, result: object) -> Outputs:
         if self._structured:
             return top_level(result, to_numpy)

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
 
 _NARROW = frozenset(("float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16"))
@@ -117,7 +118,8 @@ def _copied(model: Any, *, wide: bool) -> Any:
     Raises:
         ValueError: it is quantised, or no layer.
     """
-    config = keras.saving.serialize_keras_object(model)
+    with native_log_kept():  # Keras imports TensorFlow for it, whatever its backend is
+        config = keras.saving.serialize_keras_object(model)
     classes = {keras.saving.get_registered_name(type(item)): type(item) for item in _layers(model)}
     names = {item.__name__: item for item in classes.values()}
     copy = keras.saving.deserialize_keras_object(
