@@ -56,7 +56,7 @@ FRAMEWORK = Framework(
         writes=(".pt2", ".pt", ".pth", ".safetensors", ".py"),
         # What these compute stands in Python code.
         weights_alone=(".pt", ".pth", ".bin", ".ckpt", ".safetensors"),
-        load=Lazy("onnxport.tracing.pytorch:load"),
+        load=Lazy("onnxport.tracing.pytorch_programs:load"),
         save=Lazy("onnxport.converters.from_onnx.pytorch:save"),
         load_weights=Lazy("onnxport.tracing.pytorch_weights:load_weights"),
     ),

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.export.pt2_archive._package import load_pt2  # torch.export.load falls back to pickles; this does not
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
-from onnxport.frameworks.descriptor import Lazy
+from onnxport.errors import InvalidInputError, TracingError
 from onnxport.frameworks.pytorch_log import quiet
-from onnxport.graph.names import positional
-from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
+from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs, pytorch_nodes
 from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_guards import conditions, only_where
@@ -33,56 +30,13 @@ from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_joins import joined
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
+from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
 from onnxport.tracing.pytorch_reasons import reason
+from onnxport.tracing.pytorch_rows import first_row, rows_of
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
-from onnxport.tracing.trust.faults import existing_file, reading
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A traced model."""
-
-    program: ExportedProgram  # torch.export's program, not decomposed and not functional
-    # Placeholder and name of each tensor input, in the order of the flattened arguments.
-    inputs: tuple[tuple[str, str], ...]
-    outputs: tuple[str, ...]  # name of each leaf of the result
-    symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
-    notes: tuple[str, ...]  # how it was traced
-    other_sizes: tuple[dict[str, int], ...] = ()  # at which the model decides otherwise than it was traced
-    # torch's expressions of sizes that follow from others, by symbol
-    sums: Mapping[Any, Any] = field(default_factory=dict)
-
-    def functional(self, reason: str) -> Traced:
-        """The same model after torch's functionalisation: no in-place operators, no views that are written to."""
-        note = f"functionalised by torch ({reason})"
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's use of its own pytree
-            program = self.program.run_decompositions({})
-        return replace(self, program=program, notes=(*self.notes, note))
-
-
-def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> ExportedProgram:
-    """The exported program in a ``.pt2`` file.
-
-    With `allow_pickle` it may hold pickled parts beyond tensors, such as example inputs of the user's own classes; with
-    `allow_code` all that torch.export.load takes: pickles, compiled code, functions by name.
-
-    Raises:
-        UntrustedFileError: loading or running it would run code of its own, and the consent is not given.
-        InvalidModelError: the file is missing or corrupt, or holds no exported program.
-    """
-    place = str(existing_file(path))
-    with reading(f"{place!r} is truncated or no torch.export program"):
-        if allow_code:
-            return torch.export.load(place)
-        Lazy("onnxport.tracing.trust.pytorch_archive:check_archive")(place, allow_pickle=allow_pickle)
-        program: ExportedProgram = load_pt2(place).exported_programs["model"]
-        if program.call_spec.in_spec is None:  # asking raises where the modules that the file tells do not fit
-            raise InvalidModelError(f"{place!r} does not tell how its program is called")
-        return program
 
 
 def trace(
@@ -107,7 +61,7 @@ def trace(
         InvalidInputError: inputs, keyword inputs or dynamic shapes do not fit.
     """
     if isinstance(model, ExportedProgram):
-        return _of_program(model, dynamic_shapes)
+        return of_program(model, dynamic_shapes)
     call = _call(model, inputs, kwargs)
     others = [_call(model, item, kwargs) for item in examples]
     freezing = [call, *others] if frozen else []
@@ -116,9 +70,15 @@ def trace(
             dims = pytorch_inputs.differing_dims(call, others)
         else:
             dims = pytorch_inputs.given_dims(call, dynamic_shapes, input_names)
-        program, notes = _first(_attempts(call, dims), model, call, freezing)
+        try:
+            program, notes = _first(_attempts(call, dims), model, call, freezing)
+        except TracingError:
+            by_rows = None if frozen else _by_rows(call, dims, asked=True)
+            if by_rows is None:
+                raise
+            return by_rows
         paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
-        pytorch_inputs.check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
+        pytorch_inputs.check_apart([(path, value) for _, path, value in tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
     dims = pytorch_inputs.default_dims(call)
     static = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
@@ -128,7 +88,34 @@ def trace(
         program, notes = _with_free_sizes(attempts, call, dims) or (program, notes)
     if pytorch_inputs.has_ones(call, dims) and drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
-    return _traced(program, call, dims, notes)
+    by_rows = _by_rows(call, dims) if attempts and not frozen and _fixed(program, call, dims) else None
+    return by_rows or _traced(program, call, dims, notes)
+
+
+def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
+    """The trace of one row of the batch, where the model does to each what it does to it alone; None where it does not.
+
+    The other dimensions vary where the trace allows it, or all of them where they are `asked` for.
+    """
+    rows = rows_of(call, dims.names)
+    if rows is None:
+        return None
+    row = first_row(call, rows)
+    others = pytorch_inputs.named_dims(row, {key: name for key, name in dims.names.items() if name != rows.name})
+    try:
+        program, notes = _first([(row, others.shapes if others.names else None, "")], call.module, row)
+    except TracingError:
+        return None
+    if asked and _fixed(program, row, others):
+        return None
+    given = [spec for spec in program.graph_signature.output_specs if spec.kind in _GIVEN]
+    if len(given) != len(program.graph_signature.output_specs) or len(given) != len(rows.axes):
+        return None  # it writes to an input or a buffer
+    results = pytree.tree_leaves(program.graph.output_node().args[0])
+    if any(free_unbacked_symbols(pytorch_nodes.recorded(item)) for item in results if isinstance(item, torch.fx.Node)):
+        return None  # the rows' results differ in size
+    how = f"its batch can't be traced: the graph goes through {rows.name!r} row by row (Scan)"
+    return replace(_traced(program, row, others, (*notes, how)), rows=rows)
 
 
 def trace_static(model: object, inputs: object, kwargs: Mapping[str, Any] | None, reason: str) -> Traced:
@@ -240,7 +227,7 @@ def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgr
 def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, ...]] | None:
     """The first attempt that is traced with its gradients and vectorised calls written out, with free sizes before fixed ones."""
     for call, shapes, note in attempts:
-        modes: tuple[Literal["symbolic", "real"], ...] = ("real",) if shapes is None else ("symbolic",)
+        modes: tuple[Literal["symbolic", "real"], ...] = ("real", "symbolic") if shapes is None else ("symbolic",)
         for mode in modes:
             try:
                 with levels_kept():
@@ -315,6 +302,7 @@ def _program(
         return program
 
 
+_GIVEN = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
 # Dynamo, of buffers that it writes to; export, of a part that the user compiles; torch, of how a library declares its operators
 _NEEDLESS = (
     "`create_unbacked_symint` is deprecated",
@@ -359,45 +347,12 @@ def _spelled_out(call: Call) -> Call:
     return Call(module, call.args, call.kwargs)
 
 
-def _of_program(program: ExportedProgram, dynamic_shapes: object) -> Traced:
-    names = program.module_call_graph[0].signature
-    in_spec = program.call_spec.in_spec
-    count = in_spec.children()[0].num_children
-    roots = positional(list(getattr(names, "forward_arg_names", None) or ()), count)
-    paths = pytorch_inputs.input_paths(in_spec, roots)
-    dims = _program_dims(program, paths, roots, dynamic_shapes) if dynamic_shapes is not None else {}
-    return _with_names(program, paths, dims, ())
-
-
-def _program_dims(
-    program: ExportedProgram, paths: list[str], roots: list[str], dynamic_shapes: object
-) -> dict[tuple[str, int], str]:
-    """The user's names for dimensions that the program was exported with as varying ones."""
-    tensors = {path: value for _, path, value in _tensor_inputs(program, paths)}
-    dims: dict[tuple[str, int], str] = {}
-    for path, item in dimensions.by_path(dynamic_shapes, roots).items():
-        if path not in tensors:
-            raise dimensions.unknown(path, tensors)
-        for axis, dim in dimensions.axes(path, item, tensors[path].dim()).items():
-            size = tensors[path].shape[axis]
-            dimensions.check_size(path, axis, dim, None if is_dynamic(size) else int(size))
-            if not is_dynamic(size) and not isinstance(dim, int):
-                raise InvalidInputError(
-                    f"dynamic_shapes: the program was exported with dimension {axis} of {path!r} fixed at {size}: export it "
-                    "anew, or convert the module"
-                )
-            if isinstance(dim, str):
-                dims[path, axis] = dim
-    pytorch_inputs.check_apart(list(tensors.items()), dims)
-    return dims
-
-
 def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
     in_training = "the model is traced in training mode; model.eval() gives the one for inference"
     notes = (in_training, *notes) if trained else notes
     paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
-    traced = _with_names(program, paths, dims.names, notes)
+    traced = with_names(program, paths, dims.names, notes)
     fixed = _fixed(program, call, dims)
     if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
@@ -409,7 +364,7 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
 def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:
     """The dimensions that were to vary and are numbers in the trace."""
     paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
-    shapes = {path: value.shape for _, path, value in _tensor_inputs(program, paths)}
+    shapes = {path: value.shape for _, path, value in tensor_inputs(program, paths)}
     varying = [(path, axis) for path, axis in dims.names if path in shapes]
     return [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(shapes[path][axis])]
 
@@ -430,21 +385,3 @@ def _with_free_sizes(
 
 def _positional(call: Call) -> list[str]:
     return pytorch_inputs.positional_names(inspect.signature(call.module.forward), len(call.args))
-
-
-def _with_names(
-    program: ExportedProgram, paths: list[str], dims: dict[tuple[str, int], str], notes: tuple[str, ...]
-) -> Traced:
-    inputs = _tensor_inputs(program, paths)
-    symbols = pytorch_inputs.symbol_names([(path, value) for _, path, value in inputs], dims)
-    outputs = tuple(pytorch_inputs.output_paths(program.call_spec.out_spec, [path for _, path, _ in inputs]))
-    return Traced(program, tuple((name, path) for name, path, _ in inputs), outputs, symbols, notes)
-
-
-def _tensor_inputs(program: ExportedProgram, paths: Sequence[str]) -> list[tuple[str, str, torch.Tensor]]:
-    """Placeholder, path and traced tensor of each tensor among the inputs."""
-    values = recorded_inputs(program)
-    specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-    named = ((spec.arg, path) for spec, path in zip(specs, paths, strict=True))
-    traced = [(arg.name, path, values.get(arg.name)) for arg, path in named if not isinstance(arg, ConstantArgument)]
-    return [(name, path, value) for name, path, value in traced if isinstance(value, torch.Tensor)]

@@ -42,6 +42,12 @@ class Call:
         names = positional_names(inspect.signature(self.module.forward), len(self.args))
         return dict(zip(input_paths(spec, names), leaves, strict=True))
 
+    def mapped(self, function: Callable[[str, Any], Any]) -> Call:
+        """The call with ``function(path, leaf)`` for each leaf."""
+        paths = iter(self.leaves)
+        args, kwargs = pytree.tree_map(lambda leaf: function(next(paths), leaf), (self.args, self.kwargs))
+        return Call(self.module, args, kwargs)
+
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The tensors among the leaves."""
@@ -265,6 +271,15 @@ def differing_dims(call: Call, others: Sequence[Call]) -> Dims:
     return Dims(_spec_tree(call, leaf_spec), names)
 
 
+def named_dims(call: Call, names: dict[tuple[str, int], str]) -> Dims:
+    """The dimensions that `names` names, each of any size where tracing allows it."""
+
+    def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
+        return {axis: Dim.AUTO for axis in range(leaf.dim()) if (path, axis) in names} or None
+
+    return Dims(_spec_tree(call, leaf_spec), names)
+
+
 def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], input_names: Sequence[str] | None) -> str:
     """The path of the tensor that the user means: by its path, by its new name, or below the name of ``**kwargs``."""
     if path in tensors:
@@ -336,20 +351,17 @@ def doubled_ones(call: Call, dims: Dims) -> Call:
 
     They are doubled, or repeated more often where another dimension has size 2 already and would be taken for the same.
     """
-    paths = iter(call.leaves)
     sizes = {size for item in call.tensors.values() for size in item.shape}
     times = next(count for count in range(2, len(sizes) + 3) if count not in sizes)
 
-    def double(item: Any) -> Any:
-        path = next(paths)
+    def double(path: str, item: Any) -> Any:
         if isinstance(item, torch.Tensor):
             for axis in range(item.dim()):
                 if item.shape[axis] == 1 and (path, axis) in dims.names:
                     item = torch.cat([item] * times, axis)
         return item
 
-    args, kwargs = pytree.tree_map(double, (call.args, call.kwargs))
-    return Call(call.module, args, kwargs)
+    return call.mapped(double)
 
 
 def has_ones(call: Call, dims: Dims) -> bool:

@@ -257,7 +257,7 @@ def test_weights_that_unpack_to_more_than_the_file_are_refused(tmp_path: Path) -
 
 
 def test_a_program_whose_modules_do_not_fit_its_graph_is_refused(tmp_path):
-    from onnxport.tracing.pytorch import load
+    from onnxport.tracing.pytorch_programs import load
 
     program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     program.module_call_graph[0].fqn = "other"

@@ -22,7 +22,7 @@ from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UnsupportedOperator  # noqa: E402
 from onnxport.model import OnnxModel  # noqa: E402
 from onnxport.request import Request  # noqa: E402
-from onnxport.tracing.pytorch import load  # noqa: E402
+from onnxport.tracing.pytorch_programs import load  # noqa: E402
 from tests.evidence import require_equal  # noqa: E402
 from tests.pytorch.exporting import exported  # noqa: E402
 

@@ -11,6 +11,7 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.converters.to_onnx.pytorch_refused import check_runs
+from onnxport.converters.to_onnx.pytorch_rows import run_by_rows
 from onnxport.converters.to_onnx.pytorch_scopes import scopes_of
 from onnxport.errors import InvalidInputError, InvalidModelError, MapEntryError, TracingError, UnsupportedOperator
 from onnxport.graph import decisions
@@ -25,7 +26,8 @@ from onnxport.graph.passes.rewriting import put_first
 from onnxport.model import OnnxModel
 from onnxport.progress import stage
 from onnxport.request import Request
-from onnxport.tracing.pytorch import Traced, trace, trace_static
+from onnxport.tracing.pytorch import trace, trace_static
+from onnxport.tracing.pytorch_programs import Traced
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -82,7 +84,7 @@ def _exported(model: Any, request: Request) -> OnnxModel:
         raise
     except UnsupportedOperator as refusal:
         chosen = request.dynamic_shapes is not None or request.examples
-        if chosen or not traced.symbols or isinstance(model, torch.export.ExportedProgram):
+        if chosen or not (traced.symbols or traced.rows) or isinstance(model, torch.export.ExportedProgram):
             raise
         reason = f"with a dynamic dimension 0 {refusal.operators[0].op} has no form"
         try:
@@ -123,11 +125,16 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     for name in inputs:
         if inputs.count(name) > 1:
             raise InvalidInputError(f"the input name {name!r} is given twice")
-    lowering.boundary.bind_inputs(dict(zip([name for name, _ in traced.inputs], inputs, strict=True)))
+    rows = traced.rows
+    batches = {name: rows.name for name, path in traced.inputs if path in rows.inputs} if rows is not None else {}
+    lowering.boundary.bind_inputs(dict(zip([name for name, _ in traced.inputs], inputs, strict=True)), batches)
     outputs = _reserved(op, outputs, inputs, notes)
     lowering.boundary.bind_parameters()
-    results = lowering.run(op, program.graph_module, lowering.boundary.arguments)
-    values = [lowering.value_of(op, results[i]) for i in kept]
+    if rows is not None:
+        results, values = [], run_by_rows(op, lowering, traced, rows, kept)
+    else:
+        results = lowering.run(op, program.graph_module, lowering.boundary.arguments)
+        values = [lowering.value_of(op, results[i]) for i in kept]
     updated = [(name, ref.read()) for name, ref in lowering.written_inputs()]
     for index, spec in enumerate(signature.output_specs):
         if spec.kind is OutputKind.USER_INPUT_MUTATION:

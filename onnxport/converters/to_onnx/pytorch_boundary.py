@@ -45,8 +45,8 @@ class Boundary:
         self._bound: dict[str, Any] = {}
         self._holders: dict[tuple[Any, ...], str] = {}
 
-    def bind_inputs(self, names: Mapping[str, str]) -> None:
-        """Declares the graph's inputs, named by placeholder."""
+    def bind_inputs(self, names: Mapping[str, str], batches: Mapping[str, str]) -> None:
+        """Declares the graph's inputs, named by placeholder; of `batches` the program takes one row, in a batch of this name."""
         self.input_names = dict(names)
         values = recorded_inputs(self._program)
         for placeholder, name in names.items():
@@ -54,6 +54,8 @@ class Boundary:
             if expected is None or expected.shape is None:
                 raise InvalidInputError(f"the input {name!r} is no tensor")
             dtype, shape = stored(expected)
+            if placeholder in batches and shape is not None:
+                shape = (batches[placeholder], *shape[1:])
             value = self._op.input(name, dtype, shape)
             if dtype != expected.dtype:
                 mark_complex(value)

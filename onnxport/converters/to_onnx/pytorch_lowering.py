@@ -31,8 +31,8 @@ from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_compl
 from onnxport.opset_maps.lowerings.normalization import moved_statistics
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry, Undefined
-from onnxport.tracing.pytorch import Traced
 from onnxport.tracing.pytorch_nodes import recorded
+from onnxport.tracing.pytorch_programs import Traced
 from onnxport.tracing.pytorch_signs import signs_matter
 
 # Where tensors lie in memory has no meaning in ONNX.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.recurrence import ProjectedLstm, ordered_gates, stacked
 from onnxport.opset_maps.maps import aten
 
@@ -131,15 +132,15 @@ def recurrent(
 class _OneLayer(nn.Module):
     """One direction of an LSTM by the kernel that torch takes for it on a processor."""
 
-    def __init__(self, reverse: bool) -> None:
+    def __init__(self, reverse: bool, layers: int = 1) -> None:
         super().__init__()
         self.lstm = nn.LSTM(3, 4)
-        self.reverse = reverse
+        self.reverse, self.layers = reverse, layers  # the layer is one of so many
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Any:
         kernel = torch.ops.aten.mkldnn_rnn_layer.default
         weights = [weight.detach() for weight in self.lstm.parameters()]
-        return kernel(x, *weights, h, c, self.reverse, [], _MKLDNN_LSTM, 4, 1, True, False, False, False)[:3]
+        return kernel(x, *weights, h, c, self.reverse, [], _MKLDNN_LSTM, 4, self.layers, True, False, False, False)[:3]
 
 
 @aten.lower(
@@ -147,6 +148,7 @@ class _OneLayer(nn.Module):
     cases=[
         built(lambda: _OneLayer(False), f32(5, 2, 3), f32(1, 2, 4), f32(1, 2, 4)),
         built(lambda: _OneLayer(True), f32(5, 2, 3), f32(1, 2, 4), f32(1, 2, 4)),
+        built(lambda: _OneLayer(False, layers=2), f32(5, 2, 3), f32(2, 4), f32(2, 4)),
     ],
 )
 def mkldnn_layer(
@@ -166,11 +168,11 @@ def mkldnn_layer(
     has_biases: bool,
     *_: object,
 ) -> tuple[ir.Value, ...]:
-    """One layer and direction of an LSTM over [time, batch, features]: what a trace behind `torch.vmap` holds of `nn.LSTM`."""
-    if mode != _MKLDNN_LSTM or batch_sizes or num_layers != 1:
-        raise UnsupportedOperator(
-            f"mode {mode}, {num_layers} layers, batch sizes {batch_sizes}: only a padded LSTM has a form"
-        )
+    """One layer and direction, of `num_layers`, of an LSTM over [time, batch, features]: `nn.LSTM` behind `torch.vmap`."""
+    if mode != _MKLDNN_LSTM or batch_sizes:
+        raise UnsupportedOperator(f"mode {mode}, batch sizes {batch_sizes}: only a padded LSTM has a form")
+    alone = rank(hx_) == 2  # a layer's state within those of several
+    hx_, cx_ = (op.Unsqueeze(item, op.axes(0)) if alone else item for item in (hx_, cx_))
     # Without biases their operands are zeros of the weights' shapes.
     operands = (weight0, weight1, *((weight2, weight3) if has_biases else ()))
     weights, recurrences, *biases = (ordered_gates(op, item, _LAYERS["lstm"][1], 0) for item in operands)
@@ -187,6 +189,7 @@ def mkldnn_layer(
         direction="reverse" if reverse else "forward",
         outputs=3,
     )
+    h, c = (op.Squeeze(item, op.axes(0)) if alone else item for item in (h, c))
     workspace = op.const(np.zeros(0, np.uint8))  # the fourth result is for the gradient, which no file asks for
     return op.Squeeze(y, op.axes(1)), h, c, workspace
 

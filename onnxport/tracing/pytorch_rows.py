@@ -1,0 +1,89 @@
+"""Models that go through their batch in Python, which no trace follows: what they do to a batch, they do to each of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnxport.tracing.pytorch_answers import run_under
+from onnxport.tracing.pytorch_inputs import Call
+
+# Differences that are rounding: a kernel adds up a batch in another order than a row. The proof judges the numbers.
+_RELATIVE, _ABSOLUTE = 1e-3, 1e-4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How a graph that holds the model for one row takes a batch."""
+
+    name: str  # of the dimension
+    inputs: frozenset[str]  # paths of the inputs that have it as dimension 0
+    # For each leaf of the result the axis along which those of the rows follow each other; None for what is no tensor.
+    axes: tuple[int | None, ...]
+
+
+def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
+    """The rows of the batch, the first of the `names` (by path and axis) on a dimension 0, as two of them run.
+
+    None where there is no such dimension, where the two together give another result than each alone, or where a result does not
+    consist of theirs.
+    """
+    first = next((name for (_, axis), name in names.items() if axis == 0), None)
+    places = [place for place, name in names.items() if name == first]
+    if first is None or any(axis for _, axis in places):
+        return None
+    inputs = frozenset(path for path, _ in places)
+    try:
+        both, *each = [_leaves(_cut(call, inputs, chosen)) for chosen in ((0, -1), (0,), (-1,))]
+    except Exception:  # whatever the model raises on a row
+        return None
+    if any(len(leaves) != len(both) for leaves in each):
+        return None
+    axes: list[int | None] = []
+    for whole, *parts in zip(both, *each, strict=True):
+        if not isinstance(whole, torch.Tensor):
+            if isinstance(whole, (bool, int, float)):
+                return None
+            axes.append(None)
+            continue
+        axis = _axis(whole, parts)
+        if axis is None:
+            return None
+        axes.append(axis)
+    return Rows(first, inputs, tuple(axes))
+
+
+def first_row(call: Call, rows: Rows) -> Call:
+    """The call with the first row of the batch alone."""
+    return _cut(call, rows.inputs, (0,))
+
+
+def _cut(call: Call, inputs: frozenset[str], chosen: Sequence[int]) -> Call:
+    return call.mapped(lambda path, leaf: leaf[list(chosen)] if path in inputs else leaf)
+
+
+def _leaves(call: Call) -> list[Any]:
+    return pytree.tree_leaves(run_under(nullcontext(), call))
+
+
+def _axis(whole: torch.Tensor, parts: Sequence[Any]) -> int | None:
+    """The axis along which the parts follow each other in the whole; None where they do not."""
+    if any(not isinstance(part, torch.Tensor) or part.shape != parts[0].shape for part in parts):
+        return None
+    if whole.dim() != parts[0].dim() or whole.is_complex():
+        return None
+    longer = [axis for axis in range(whole.dim()) if whole.shape[axis] != parts[0].shape[axis]]
+    if len(longer) != 1 or whole.shape[longer[0]] != sum(part.shape[longer[0]] for part in parts):
+        return None
+    joined = torch.cat(list(parts), longer[0])
+    if not whole.is_floating_point():
+        return longer[0] if torch.equal(whole, joined) else None
+    finite = whole[whole.isfinite()].abs().double()
+    allowed = _ABSOLUTE * float(finite.max()) if finite.numel() else 0.0
+    close = torch.allclose(joined.double(), whole.double(), rtol=_RELATIVE, atol=allowed, equal_nan=True)
+    return longer[0] if close else None

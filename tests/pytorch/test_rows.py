@@ -1,0 +1,99 @@
+"""Models that go through their batch in Python: the file takes any batch and runs the model for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import onnxport  # noqa: E402
+from onnxport.graph.runtime import Session  # noqa: E402
+
+pytestmark = pytest.mark.pytorch
+
+
+class Rowwise(torch.nn.Module):
+    """Each row through a layer in a Python loop; the rows' results stacked, and one behind another in a single row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, x: Any, scale: Any) -> Any:
+        rows = [self.layer(x[i]) * scale for i in range(x.shape[0])]
+        return torch.stack(rows), torch.cat(rows, 0)[None]
+
+
+class Recurrent(torch.nn.Module):
+    """Each row through a recurrent network of its own call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 3)
+        self.lstm = torch.nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Any) -> Any:
+        return torch.cat([self.lstm(self.table(row[None]))[0] for row in x.unbind(0)])
+
+
+class Centred(torch.nn.Module):
+    """Rows in a Python loop, from which the batch's mean is taken: they do not stand alone."""
+
+    def forward(self, x: Any) -> Any:
+        mean = x.mean(0)
+        return torch.stack([x[i] - mean for i in range(x.shape[0])])
+
+
+class Selecting(torch.nn.Module):
+    """Of each row the numbers that are positive: a row's result has a size of its own."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.cat([x[i][x[i] > 0] for i in range(x.shape[0])])
+
+
+def _run(model: onnxport.OnnxModel, **inputs: Any) -> list[Any]:
+    return list(Session(model.proto).run({name: value.numpy() for name, value in inputs.items()}))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_loop_over_the_batch_gives_a_file_for_any_batch(rows: int) -> None:
+    torch.manual_seed(0)
+    model = Rowwise().eval()
+    converted = onnxport.convert(model, inputs=(torch.randn(rows, 5, 4), torch.randn(3)))
+    assert converted.report.verdict == "passed"
+    assert any("row by row" in note for note in converted.report.notes)
+    assert [list(map(str, value.shape)) for value in converted.model.graph.inputs] == [["batch", "5", "4"], ["3"]]
+    for count in (1, 2, 7):
+        x, scale = torch.randn(count, 5, 4), torch.randn(3)
+        for found, wanted in zip(_run(converted, x=x, scale=scale), model(x, scale), strict=True):
+            np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_other_dimensions_vary_beside_the_batch() -> None:
+    model = Rowwise().eval()
+    shapes = {"x": {0: "batch", 1: "length"}}
+    converted = onnxport.convert(model, inputs=(torch.randn(2, 5, 4), torch.randn(3)), dynamic_shapes=shapes)
+    x, scale = torch.randn(4, 9, 4), torch.randn(3)
+    for found, wanted in zip(_run(converted, x=x, scale=scale), model(x, scale), strict=True):
+        np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_what_every_row_shares_stands_outside_of_the_loop() -> None:
+    model = Recurrent().eval()
+    converted = onnxport.convert(model, inputs=(torch.randint(0, 10, (3, 5)),))
+    assert converted.report.verdict == "passed"
+    scan = next(node for node in converted.model.graph if node.op_type == "Scan")
+    within = {node.op_type for node in scan.attributes["body"].as_graph()}
+    assert "LSTM" in within
+    assert "Split" not in within, "the order of the gates does not depend on the row"
+
+
+@pytest.mark.parametrize("model", [Centred(), Selecting()])
+def test_rows_that_do_not_stand_alone_keep_the_size_of_the_example(model: Any) -> None:
+    x = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+    converted = onnxport.convert(model, inputs=(x,))
+    assert converted.model.graph.inputs[0].shape == (2, 3)
+    assert not any("row by row" in note for note in converted.report.notes)
