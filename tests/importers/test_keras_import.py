@@ -325,3 +325,15 @@ def test_the_place_of_an_extreme_is_of_kerass_operations_and_a_zero_is_one_with_
     for one, other in zip(model(x), session.run(None, {"x": x}), strict=True):
         assert one.dtype == "int64"
         np.testing.assert_array_equal(one, other)
+
+
+def test_no_layer_turns_an_image_between_a_convolution_and_its_bounds():
+    rng = np.random.default_rng(0)
+    weights = [(name, rng.normal(size=(3, 3, 1, 1)).astype(np.float32)) for name in ("v", "w")]
+    weights += [("low", np.float32(0)), ("high", np.float32(1.5))]
+    text = "g (float[N,3,4,4] x) => (float[N,3,4,4] y) { a = Conv(x, v)\n b = Clip(a, low, high)\n y = Conv(b, w) }"
+    model, proto = built(text, weights)
+    assert kinds(model).count("Permute") == 2  # of the input and the output
+    x = rng.normal(size=(2, 3, 4, 4)).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    np.testing.assert_allclose(model(x), session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)

@@ -226,7 +226,7 @@ class ChannelsLast(Namespace):
 
 
 _OF_KIND = {
-    _elementwise: "elementwise divide floor_mod trunc_mod pow where logical_not isnan isinf equal astype",
+    _elementwise: "elementwise divide floor_mod trunc_mod pow where logical_not isnan isinf equal astype clip",
     _reduction: "sum mean max min",
     _along: "softmax log_softmax",
     _of_image: "conv conv_transpose max_pool sum_pool",
