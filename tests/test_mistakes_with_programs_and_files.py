@@ -172,6 +172,15 @@ def test_more_mistakes_with_keras(tmp_path):
     check(keras.optimizers.Adam(), {}, ["Adam is no Keras model or layer"])
     check(keras.callbacks.History(), {}, ["History is no Keras model or layer"])
     check(model.to_json(), {}, ["no file or directory"])
+
+    class Own(keras.layers.Layer):
+        def call(self, x):
+            return x * 2
+
+    keras.Sequential([keras.Input((4,)), Own()]).save(tmp_path / "own.keras")
+    options = {"allow_code": True}
+    check(str(tmp_path / "own.keras"), options, ["own.keras", "holds the class 'Own'", "register_keras_serializable"])
+    check(str(tmp_path / "own.keras"), {}, ["own.keras", "Own", "register_keras_serializable"])
     with zipfile.ZipFile(tmp_path / "a.keras", "w") as archive:
         archive.writestr("a", "b")
     check(str(tmp_path / "a.keras"), {}, ["is damaged: There is no item named 'config.json'"])
@@ -231,3 +240,20 @@ def test_a_factory_that_fails_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(OnnxportError, match=r"calling 'make' failed: KeyError: 'weights' \(at .*failing\.py:2: return"):
         resolve("failing:make")
+
+
+def test_types_and_sizes_that_a_file_does_not_tell_are_question_marks(tmp_path):
+    """onnx_ir reads no type of a map; a value may have no shape."""
+    import onnx
+    import onnx_ir as ir
+
+    from onnxport.graph.workbench.description import signature, signature_lines
+    from onnxport.graph.workbench.differences import differences
+
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float y) {y = Relu (x)}'
+    one = ir.from_proto(onnx.parser.parse_model(text))
+    two = ir.from_proto(onnx.parser.parse_model(text))
+    one.graph.outputs[0].shape, two.graph.outputs[0].shape = None, ir.Shape([2])
+    assert ["FLOAT [?]" in str(item) for item in differences(one, two) if "output" in str(item)] == [True]
+    one.graph.outputs[0].type = None
+    assert [line.split(":")[1] for line in signature_lines(signature(one)) if "output" in line] == [" ? [?]"]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Of files alone.
 check_file = Lazy("onnxport.tracing.trust.keras:check_file")
 check_weights = Lazy("onnxport.tracing.trust.keras:check_weights")
+not_loaded = Lazy("onnxport.tracing.trust.keras:not_loaded")
 
 _SUFFIXES = (".keras", ".h5", ".hdf5")
 
@@ -53,7 +54,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
             fault = "it holds the code of a Lambda layer, which loading would run"
             raise untrusted(repr(str(path)), fault, ALLOW_PICKLE) from error
-        raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {first_line(error)}") from error
+        raise not_loaded(repr(str(path)), error) from error
 
 
 def load_weights(model: keras.Layer, path: Path) -> None:

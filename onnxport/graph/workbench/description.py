@@ -58,7 +58,7 @@ def signature_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         for item in summary[kind]:
             dims = item["shape"]
             shape = "?" if dims is None else ", ".join("?" if dim is None else str(dim) for dim in dims)
-            yield f"  {kind[:-1]:<7} {item['name']}: {item['type']} [{shape}]"
+            yield f"  {kind[:-1]:<7} {item['name']}: {item['type'] or '?'} [{shape}]"
 
 
 def weight_lines(summary: Mapping[str, Any]) -> Iterator[str]:

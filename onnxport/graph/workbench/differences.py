@@ -56,7 +56,9 @@ def _opsets(model: ir.Model) -> dict[str, str]:
 
 
 def _values(values: Sequence[ir.Value]) -> dict[str, str]:
-    return {value.name or "": f"{value.type} {value.shape}" for value in values}
+    return {
+        value.name or "": f"{value.type or '?'} {'[?]' if value.shape is None else value.shape}" for value in values
+    }
 
 
 def _nodes(graph: ir.Graph) -> dict[str, str]:

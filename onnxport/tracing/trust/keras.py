@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from keras.src.backend.common import global_state  # where Keras keeps variables
 from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError, first_line
 from onnxport.tracing.trust import faults
 from onnxport.tracing.trust.archives import check_zip
 from onnxport.tracing.trust.reader_process import hdf5_items
@@ -197,13 +198,37 @@ def _sizes(item: Mapping[str, Any]) -> Iterator[int]:
             waiting += [child for child in value if not isinstance(child, dict)]
 
 
+_UNKNOWN = re.compile(r"Could not locate (?P<kind>class|function) '(?P<name>[^']+)'")
+
+
+def not_loaded(title: str, error: Exception) -> InvalidModelError:
+    """The error for a file out of which Keras can't build a model: a class of the user's own, or the first line of its reason."""
+    unknown = _UNKNOWN.search(str(error))
+    if unknown is None:
+        return InvalidModelError(f"{title} can't be loaded as a Keras model: {first_line(error)}")
+    return InvalidModelError(
+        f"{title} holds the {unknown['kind']} {unknown['name']!r}, which is not registered here: import the module that "
+        "registers it first (keras.saving.register_keras_serializable), or convert package.module:factory"
+    )
+
+
+@contextmanager
+def _loading(title: str) -> Iterator[None]:
+    try:
+        yield
+    except OnnxportError:
+        raise
+    except Exception as error:
+        raise not_loaded(title, error) from error
+
+
 def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode: bool) -> None:
     """Builds the model without values for its variables, and adds up their sizes."""
     waiting = global_state.get_global_attribute("uninitialized_variables", [], set_to_default=True)
     before = list(waiting)
     try:
         with (
-            faults.reading(f"{title} can't be loaded as a Keras model"),
+            _loading(title),
             keras.StatelessScope(initialize_variables=False),
             saving_options.keras_option_scope(use_legacy_config=True) if legacy else nullcontext(),
             serialization_lib.SafeModeScope(safe_mode),
