@@ -101,6 +101,16 @@ TENSORFLOW = {
     "log of sigmoid": (lambda tf, x: tf.math.log(tf.sigmoid(x)), [list(range(-85, 60, 5))], ("float32", "float64")),
     "relu6 of relu": (lambda tf, x: tf.nn.relu6(tf.nn.relu(x)), FAR, ("float32", "float64")),
     "power that wraps around": (lambda tf, x: tf.pow(x, 5), SMALL, ("int32", "int64")),
+    "sums and products that wrap around": (
+        lambda tf, x: (tf.reduce_sum(x, 1), tf.reduce_sum(x), tf.reduce_prod(x, 1, True), tf.reduce_prod(x, 0)),
+        [[2**31 - 1, 2**31 - 1, 1, 3], [-(2**31), -7, 5, 3], [65536, 65537, 3, 1]],
+        ("int32",),
+    ),
+    "greatest of windows": (
+        lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 2, 1, "VALID"),
+        [[65535, 0, 32768, 7], [3, 1, 2, 65534]],
+        ("uint16",),
+    ),
     "extremes": (lambda tf, x: (tf.reduce_max(x, 1), tf.reduce_min(x, 0), tf.reduce_max(x)), FAR, FLOATS),
     "extremes over axes of the run": (
         lambda tf, x: tf.reduce_max(x, tf.range(1, tf.rank(x[:, :, None]) - 1)),

@@ -5,6 +5,7 @@
   on numbers of 32 bits.
 - ReduceSum, ReduceProd and Pow compute in float64, which rounds beyond 2**53; Pow of INT32 too, where what overflows becomes
   the least number.
+- ReduceSum and ReduceProd of INT32 compute in float64 too, and give the type's limit where the result lies beyond it.
 - Div and Mod of INT32 and INT64 end the process on the least number by -1: the processor traps on a quotient beyond the type.
 """
 
@@ -17,11 +18,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.casts import again
+from onnxport.graph.runtimes.casts import again, cast_row
 from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, wholes
 
-_INT64 = ir.DataType.INT64
-_ONLY_INT64 = frozenset({_INT64})
+_INT64, _INT32 = ir.DataType.INT64, ir.DataType.INT32
+_ONLY_INT64, _BOTH = frozenset({_INT64}), frozenset({_INT64, _INT32})
 _HALF, _WHOLE = 1 << 31, 1 << 32
 _EIGEN = "https://github.com/microsoft/onnxruntime/pull/32475"
 # The bits of the magnitude of what is cast to int64 from these.
@@ -161,7 +162,7 @@ def bits(value: ir.Value | None, depth: int = _DEPTH) -> float:
         return _SIZE
     if node.op_type not in _OF_SIZES:
         return inf
-    widths = [bits(item, depth - 1) for item in given if item.dtype == _INT64]
+    widths = [bits(item, depth - 1) for item in given if item.dtype == value.dtype]
     if node.op_type == "Mul":
         return sum(widths)
     return max(widths, default=inf) + (1 if node.op_type in ("Add", "Sub", "Neg") else 0)
@@ -184,12 +185,17 @@ def _is_large_reduction(node: ir.Node) -> bool:
     return bits(node.inputs[0]) > (32 if node.op_type == "ReduceSum" else 31)  # 2**21 of them sum to 2**53
 
 
+def _may_leave_int32(node: ir.Node) -> bool:
+    return bits(node.inputs[0]) > 16  # 2**15 of them sum to 2**31
+
+
 def _is_product(node: ir.Node) -> bool:
     return _known_axes(node) is not None and bits(node.inputs[0]) not in (_SIZE, 0, 1)
 
 
 _WRONG = "onnxruntime takes the lower 32 bits for signed"
 _ROUNDED = "onnxruntime computes in float64"
+_CUT = "onnxruntime cuts it at the type's limits"
 
 _halves = partial(
     Defect,
@@ -206,7 +212,7 @@ WHOLE_NUMBERS = (
         divided,
         "a divisor of 1 for -1",
         "onnxruntime ends the process on the least number by -1",
-        frozenset({_INT64, ir.DataType.INT32}),
+        _BOTH,
         operands=(0,),
         applies=_traps,
     ),
@@ -215,13 +221,14 @@ WHOLE_NUMBERS = (
     Defect(("Sign",), sign, "Sign of float64", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
     _halves(("ReduceMax", "ReduceMin"), reason=_WRONG, link=_EIGEN),
     _halves(("ReduceSum",), reason=_ROUNDED),
-    Defect(("ReduceProd",), product, "ScatterElements", _ROUNDED, _ONLY_INT64, (0,), range(16, 27), _is_product),
+    cast_row("ReduceSum", [_INT32], _INT64, _CUT, operands=(0,), applies=_may_leave_int32),
+    Defect(("ReduceProd",), product, "ScatterElements", _ROUNDED, _BOTH, (0,), range(16, 27), _is_product),
     Defect(
         ("Pow",),
         power,
         "squares",
         _ROUNDED,
-        frozenset({_INT64, ir.DataType.INT32}),
+        _BOTH,
         operands=(0,),
         applies=lambda node: _exponent(node) > 0,
     ),

@@ -25,7 +25,7 @@ from onnxport.opset_maps.to_onnx.tensorflow.operands import (
 from onnxport.opset_maps.to_onnx.tensorflow.windows import Layout, windows_of
 
 # Whole numbers that ONNX MaxPool does not take.
-_WHOLE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16)
+_WHOLE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16, ir.DataType.UINT16)
 
 
 def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layout: Layout) -> ir.Value:
