@@ -77,6 +77,21 @@ TORCH = {
     "medians": (lambda torch, x: (*x.median(1), x.nanmedian(1)[0], x.nanmedian()), FAR, FLOATS),
     "quantile": (lambda torch, x: (x.quantile(0.3, dim=1), x.nanquantile(0.3, dim=1)), FAR, ("float32", "float64")),
     "unique": (lambda torch, x: torch.unique(x, return_counts=True), FAR, FLOATS),
+    "samples beyond the image": (
+        lambda torch, x: [
+            torch.nn.functional.grid_sample(
+                torch.arange(12, dtype=x.dtype).reshape(1, 1, 3, 4),
+                x.reshape(1, 2, 4, 2),
+                mode,
+                padding,
+                align_corners=corners,
+            )
+            for mode, padding in (("bilinear", "border"), ("nearest", "border"), ("nearest", "zeros"))
+            for corners in (False, True)
+        ],
+        [[INF, 0.2, -0.4, -INF, 3e9, -0.1, 0.3, -3e20], [0.5, -0.2, 1e12, 0.1, -INF, INF, 3e38, 3e38]],
+        ("float32", "float64"),
+    ),
     "sign": (lambda torch, x: (x.sign(), x.sgn()), FAR, FLOATS),
     "shrink": (
         lambda torch, x: (torch.nn.functional.softshrink(x, 1.5), torch.nn.functional.hardshrink(x, 1.5)),

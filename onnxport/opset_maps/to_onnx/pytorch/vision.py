@@ -18,6 +18,7 @@ from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch
 Size = int | ir.Value
 _MODES = (("bilinear", "linear"), ("nearest", "nearest"), ("bicubic", "cubic"))
 _PADDING = ("zeros", "border", "reflection")
+_BEYOND = 1e4  # far outside of an image, whose sides are at -1 and 1
 
 
 def _sampling_cases() -> Iterator[Case]:
@@ -44,6 +45,9 @@ def grid_sampler(
     if rank(x) == 5 and op.opset < 20:
         raise UnsupportedOperator("aten::grid_sampler of volumes needs opset 20")
     mode = _MODES[interpolation_mode][op.opset >= 20]
+    if _PADDING[padding_mode] != "reflection":
+        # onnxruntime's places of pixels overflow at infinite and very large coordinates; all that lies beyond the image is alike
+        grid = op.Clip(grid, op.const(-_BEYOND, grid.dtype), op.const(_BEYOND, grid.dtype))
     return op.GridSample(x, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(align_corners))
 
 
