@@ -46,7 +46,7 @@ def grid_sampler(
         raise UnsupportedOperator("aten::grid_sampler of volumes needs opset 20")
     mode = _MODES[interpolation_mode][op.opset >= 20]
     if _PADDING[padding_mode] != "reflection":
-        # onnxruntime's places of pixels overflow at infinite and very large coordinates; all that lies beyond the image is alike
+        # ONNX defines nothing for infinite coordinates, whose pixels have no number; all that lies beyond the image is alike
         grid = op.Clip(grid, op.const(-_BEYOND, grid.dtype), op.const(_BEYOND, grid.dtype))
     return op.GridSample(x, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(align_corners))
 
