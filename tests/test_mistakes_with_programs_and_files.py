@@ -197,6 +197,19 @@ def test_more_mistakes_with_tensorflow():
 
     with tf.Graph().as_default() as graph:
         tf.nn.relu(tf.compat.v1.placeholder(tf.float32, [None, 4], name="inp"), name="outp")
+
+    class Scaled(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], name="x"), tf.TensorSpec([], name="by")])
+        def __call__(self, x, by):
+            return x * by
+
+    by = np.float32(2)
+    assert onnxport.convert(Scaled(), inputs=(X, by)).report.passed
+    assert onnxport.convert(Scaled(), inputs={"x": X, "by": by}).report.passed
+    takes = "the signature takes x: float32[None, 4], by: float32[]"
+    check(Scaled(), {"inputs": (by, X)}, ["'x' is float32[]", "the signature takes float32[None, 4]"])
+    check(Scaled(), {"inputs": {"x": X, "factor": by}}, [takes, "given were x, factor"])
+    check(Scaled(), {"inputs": (X,)}, ["takes 2 inputs (x, by)", "hold 1 arrays (x)"])
     check(checked, {"inputs": (X,)}, ["assertion failed", "Condition x > y", "pass inputs"])
     check(tf.Variable(1.0), {}, ["Variable has neither", "pass the function or module"])
     check(tf.constant(1.0), {}, ["Tensor has neither", "pass the function or module"])

@@ -137,7 +137,8 @@ def bind(model: object, binding: Binding) -> Runner:
                 f"the signature takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
             )
         args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
-    check_fits(call, args, kwargs, base.parameter_names(function))
+    signed = call if hasattr(call, "input_signature") or not isinstance(call, tf.Module) else call.__call__
+    check_fits(signed, args, kwargs, base.parameter_names(function))
     arguments = Arguments(args, base.arguments_in_order(function, args, kwargs), base.parameter_names(function))
     return TensorflowRunner(call, title, arguments, [], binding.structured)
 
