@@ -44,6 +44,15 @@ def test_pooling_rounds_up(op, ceil_mode, kernel, stride, pads, size):
     run(op, drawn(1, 2, size), kernel_shape=[kernel], strides=[stride], pads=list(pads), ceil_mode=ceil_mode)
 
 
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize(("pads", "counted"), [((0, 0), 0), ((1, 0), 0), ((1, 2), 1)])
+def test_a_window_larger_than_the_image_is_not_filled_up(op, pads, counted):
+    """As torch.onnx writes EfficientNet's pooling of 2560 x 2560 elements with ceil_mode, over whatever image comes."""
+    size = 100_000_000  # elements that no tensor here could be padded to, channel by channel
+    more = {"count_include_pad": counted} if op == "AveragePool" else {}
+    run(op, drawn(2, 40, 6), opset=22, kernel_shape=[size], strides=[size], pads=list(pads), ceil_mode=1, **more)
+
+
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
 @pytest.mark.parametrize(("kernel", "stride", "extra"), [(3, 2, 0), (3, 2, 1), (2, 2, 1), (4, 3, 2), (2, 3, 0)])
 @pytest.mark.parametrize("size", [4, 5])

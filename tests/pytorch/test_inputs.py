@@ -188,3 +188,16 @@ def test_a_model_is_tried_as_it_is_called():
     check_runs(_ByKeyword(), Request(inputs=(x,), kwargs={"weight": x}))
     with pytest.raises(InvalidInputError, match="_ByKeyword itself does not run"):
         check_runs(_ByKeyword(), Request(inputs=(x,), kwargs={"weight": x[:, :2]}))
+
+
+class Lenient(torch.nn.Module):
+    """Takes any keyword, and looks at one."""
+
+    def forward(self, x: torch.Tensor, **others: torch.Tensor) -> torch.Tensor:
+        return x * others["scale"] if "scale" in others else x + 1
+
+
+@pytest.mark.parametrize(("keyword", "told"), [("scale", False), ("scael", True)])
+def test_an_input_that_nothing_is_made_of_is_told(keyword: str, told: bool) -> None:
+    converted = onnxport.convert(Lenient(), inputs={"x": X, keyword: X})
+    assert any(f"no use of its input {keyword!r}" in note for note in converted.report.notes) == told

@@ -125,6 +125,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     for name in inputs:
         if inputs.count(name) > 1:
             raise InvalidInputError(f"the input name {name!r} is given twice")
+    notes += _idle(traced, inputs)
     rows = traced.rows
     batches = {name: rows.name for name, path in traced.inputs if path in rows.inputs} if rows is not None else {}
     lowering.boundary.bind_inputs(dict(zip([name for name, _ in traced.inputs], inputs, strict=True)), batches)
@@ -165,6 +166,13 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         model.metadata_props[decisions.OTHER_SIZES] = decisions.written(traced.other_sizes)
     scopes = None if merge else scopes_of(program)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in, scopes=scopes)
+
+
+def _idle(traced: Traced, names: list[str]) -> list[str]:
+    """A note on inputs that nothing is made of: a misspelt keyword that ``**kwargs`` takes is one."""
+    used = {node.name for node in traced.program.graph.nodes if node.op == "placeholder" and node.users}
+    idle = [repr(name) for (placeholder, _), name in zip(traced.inputs, names, strict=True) if placeholder not in used]
+    return [f"the model makes no use of its input {', '.join(idle)}"] if idle else []
 
 
 def _reserved(op: OpBuilder, outputs: list[str], inputs: list[str], notes: list[str]) -> list[str]:

@@ -81,6 +81,7 @@ def windows(
     pairs: list[tuple[Int, Int]] = []
     extra: list[Int] = []
     counts: list[Int] = []
+    lengths = list(kernel)
     for i, size in enumerate(sizes):
         reach = spanned(xp, kernel[i], spread[i], 1)
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
@@ -106,9 +107,11 @@ def windows(
                     raise UnknownUntilRun("where the last window ends is known only when the model runs")
                 count = -(-room // step[i]) + 1
                 count -= int((count - 1) * step[i] >= size + before)
+                if count == 1 and spread[i] == 1 and room < 0:  # one window, over all there is: no need to fill it up
+                    lengths[i], room = size + before + after, 0
                 extra.append(max((count - 1) * step[i] - room, 0))
             else:
                 count = int_op(xp, "add", int_op(xp, "floor_div", room, step[i]), 1)
                 extra.append(0)
         counts.append(count)
-    return WindowGeometry(tuple(kernel), step, spread, tuple(pairs), tuple(extra), tuple(counts))
+    return WindowGeometry(tuple(lengths), step, spread, tuple(pairs), tuple(extra), tuple(counts))
