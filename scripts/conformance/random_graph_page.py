@@ -65,6 +65,8 @@ def page(lines: list[dict[str, Any]]) -> str:
 
 
 def _shortened(reason: str) -> str:
+    reason = re.sub(r"\x1b\[[0-9N;]*m", "", reason)  # Keras colours what it says
+    reason = " ".join(reason.split()).replace("Exception encountered when calling Primitive.call(). ", "")
     words = reason.removeprefix("running: the converted model can't run: UnsupportedOperator: ")
     return "an output is no tensor or map of tensors" if words.startswith("output '") else words[:120].replace("|", "/")
 

@@ -211,7 +211,15 @@ def test_a_layer_normalization_is_one_layer():
 
 
 @pytest.mark.parametrize(
-    "shapes", [((3, 4, 4), (1, 4, 1)), ((3, 4, 1), (4,)), ((2, 4), (1, 1, 4)), ((1, 4, 1), (4, 4)), ((1, 4), (4, 1))]
+    "shapes",
+    [
+        ((3, 4, 4), (1, 4, 1)),
+        ((3, 4, 1), (4,)),
+        ((2, 4), (1, 1, 4)),
+        ((1, 4, 1), (4, 4)),
+        ((1, 4), (4, 1)),
+        ((0, 2), (0, 2)),
+    ],
 )
 def test_a_sum_broadcasts_as_in_onnx(shapes):
     """Keras' own takes what looks like a bias for one of another axis."""

@@ -98,6 +98,12 @@ def per_axis(xp: Namespace, x: Tensor, rank: int, axis: int) -> Tensor:
     return xp.expand_dims(x, [i for i in range(rank) if i != axis])
 
 
+def is_single(xp: Namespace, x: Tensor) -> bool:
+    """Whether a tensor is known to be a vector of one element."""
+    sizes = xp.shape(x)
+    return len(sizes) == 1 and known(sizes[0]) and sizes[0] == 1
+
+
 def truncated_div(a: int, b: int) -> int:
     """a / b rounded toward zero."""
     return a // b if (a >= 0) == (b > 0) else -(-a // b)

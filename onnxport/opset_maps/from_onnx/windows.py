@@ -107,8 +107,9 @@ def windows(
                     raise UnknownUntilRun("where the last window ends is known only when the model runs")
                 count = -(-room // step[i]) + 1
                 count -= int((count - 1) * step[i] >= size + before)
-                if count == 1 and spread[i] == 1 and room < 0:  # one window, over all there is: no need to fill it up
-                    lengths[i], room = size + before + after, 0
+                whole = size + before + after
+                if count == 1 and spread[i] == 1 and kernel[i] > whole:  # over all there is: no need to fill it up
+                    lengths[i], room = whole, 0
                 extra.append(max((count - 1) * step[i] - room, 0))
             else:
                 count = int_op(xp, "add", int_op(xp, "floor_div", room, step[i]), 1)

@@ -95,7 +95,7 @@ def _added_plainly(x: Any, y: Any) -> bool:
     if len(large) > 1 or not vector:
         return len(large) > 1 or len(b) <= len(a)
     fits = a[-1] is not None and a[-1] > 1
-    return len(b) <= len(a) and fits and all(i == len(b) - 1 for i in vector)
+    return 0 not in b and len(b) <= len(a) and fits and all(i == len(b) - 1 for i in vector)
 
 
 def _divide(a: Any, b: Any) -> Any:

@@ -102,8 +102,10 @@ def elementwise(xp: KerasTensorFamily, name: str, xs: Sequence[Any]) -> Any:
             return xp.apply(keras.layers.Activation(function, name=xp.layer_name(function), dtype=x.dtype), x)
     if len(xs) == 2 and name in _MERGES and all(xp.is_symbolic(item) for item in xs):
         a, b = xs
-        # Sizes that are not known may differ, one of them being 1: rows of a batch alone are surely as many.
-        if a.dtype in FLOATS and len(a.shape) > 1 and tuple(a.shape) == tuple(b.shape) and None not in a.shape[1:]:
+        # Sizes that are not known may differ, one of them being 1: rows of a batch alone are surely as many. Of nothing, Keras
+        # takes a second operand for a bias.
+        alike = len(a.shape) > 1 and tuple(a.shape) == tuple(b.shape) and None not in a.shape[1:]
+        if a.dtype in FLOATS and alike and 0 not in a.shape:
             layer = _MERGES[name](name=xp.layer_name(name.lower()), dtype=a.dtype)
             return xp.apply(layer, a, b, listed=True)
     return None

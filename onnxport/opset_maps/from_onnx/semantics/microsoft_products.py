@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.axes import int_op, per_axis
+from onnxport.opset_maps.from_onnx.axes import int_op, is_single, per_axis
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import quantization
@@ -45,7 +45,7 @@ def _columns(xp: Namespace, scale: Tensor, rank: int) -> Tensor:
     """A scale, or one a column."""
     return (
         per_axis(xp, scale, rank, rank - 1)
-        if xp.ndim(scale) == 1 and xp.shape(scale) != (1,)
+        if xp.ndim(scale) == 1 and not is_single(xp, scale)
         else xp.reshape(scale, ())
     )
 

@@ -8,7 +8,9 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.element_types import element_types
-from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
+from onnxport.opset_maps.cases import f32
+from onnxport.opset_maps.from_onnx.axes import int_op, is_single, per_axis, resolved
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer
 from onnxport.opset_maps.from_onnx.semantics.windows import ConvAttributes, conv
@@ -36,7 +38,7 @@ class QuantizeAttributes(BlockAttributes, total=False):
 def _spread(xp: Namespace, parameter: Tensor, x: Tensor, form: BlockAttributes) -> Tensor:
     """A scale or zero point shaped to be broadcast against x: one, one a slice, or one a block."""
     rank, axis, block_size = xp.ndim(x), form.get("axis", 1), form.get("block_size", 0)
-    if xp.ndim(parameter) == 0 or (xp.ndim(parameter) == 1 and xp.shape(parameter) == (1,)):
+    if xp.ndim(parameter) == 0 or is_single(xp, parameter):
         return xp.reshape(parameter, ())
     along = resolved(axis, rank)
     if xp.ndim(parameter) == 1 and not block_size:
@@ -51,7 +53,17 @@ def _spread(xp: Namespace, parameter: Tensor, x: Tensor, form: BlockAttributes) 
     return xp.slice(wide, along, 0, xp.shape(x)[along])
 
 
-@onnx.op("QuantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
+@onnx.op(
+    "QuantizeLinear",
+    versions=(10, 13, 19, 21, 23, 24, 25, 28),
+    cases=[
+        graph(
+            "(float[3, 4] x, float[K] s) => (uint8[3, 4] y) {y = QuantizeLinear <axis = 1> (x, s)}",
+            f32(3, 4),
+            f32(4, low=0.1, high=1.0),
+        )
+    ],
+)
 def quantize_linear(
     xp: Namespace, x: Tensor, scale: Tensor, zero_point: Tensor | None = None, **form: Unpack[QuantizeAttributes]
 ) -> Tensor:
