@@ -32,7 +32,7 @@ from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
 from onnxport.tracing.pytorch_reasons import reason
-from onnxport.tracing.pytorch_rows import first_row, rows_of
+from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
@@ -106,7 +106,7 @@ def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
         program, notes = _first([(row, others.shapes if others.names else None, "")], call.module, row)
     except TracingError:
         return None
-    if asked and _fixed(program, row, others):
+    if decides_on_values(program, notes) or (asked and _fixed(program, row, others)):
         return None
     given = [spec for spec in program.graph_signature.output_specs if spec.kind in _GIVEN]
     if len(given) != len(program.graph_signature.output_specs) or len(given) != len(rows.axes):

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing.pytorch_answers import run_under
 from onnxport.tracing.pytorch_inputs import Call
 
+_ASKS = frozenset("aten._local_scalar_dense.default aten.item.default cond while_loop".split())
+# Factors of the numbers of two rows: what a row gives may not follow from the other, whatever that holds.
+_SCALES = ((1.0, 1.0), (1.0, 40.0), (-2.5, 1e3))
 # Differences that are rounding: a kernel adds up a batch in another order than a row. The proof judges the numbers.
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-4
 
@@ -38,24 +42,48 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     if first is None or any(axis for _, axis in places):
         return None
     inputs = frozenset(path for path, _ in places)
+    axes: list[int | None] | None = None
+    for near, far in _SCALES:
+        current = _axes(_scaled(_cut(call, inputs, (0, -1)), inputs, near, far), inputs)
+        if current is None or (axes is not None and current != axes):
+            return None
+        axes = current
+    return Rows(first, inputs, tuple(axes or ()))
+
+
+def _scaled(call: Call, inputs: frozenset[str], near: float, far: float) -> Call:
+    """Two rows, the first one's numbers times `near`, the second one's times `far`."""
+
+    def scaled(path: str, leaf: Any) -> Any:
+        if path not in inputs or not leaf.is_floating_point():
+            return leaf
+        factors = torch.tensor([near, far], dtype=leaf.dtype).reshape(2, *(1,) * (leaf.dim() - 1))
+        return leaf * factors.to(leaf.device)
+
+    return call.mapped(scaled)
+
+
+def _axes(call: Call, inputs: frozenset[str]) -> list[int | None] | None:
+    """For each leaf of the result of two rows the axis along which each alone gives it in turn; None where one is otherwise."""
     try:
-        both, *each = [_leaves(_cut(call, inputs, chosen)) for chosen in ((0, -1), (0,), (-1,))]
+        both, *each = [_leaves(_cut(call, inputs, chosen)) for chosen in ((0, 1), (0,), (1,))]
     except Exception:  # whatever the model raises on a row
         return None
     if any(len(leaves) != len(both) for leaves in each):
         return None
     axes: list[int | None] = []
     for whole, *parts in zip(both, *each, strict=True):
-        if not isinstance(whole, torch.Tensor):
-            if isinstance(whole, (bool, int, float)):
-                return None
-            axes.append(None)
-            continue
-        axis = _axis(whole, parts)
-        if axis is None:
+        axis = _axis(whole, parts) if isinstance(whole, torch.Tensor) else None
+        if axis is None and isinstance(whole, (torch.Tensor, bool, int, float)):
             return None
         axes.append(axis)
-    return Rows(first, inputs, tuple(axes))
+    return axes
+
+
+def decides_on_values(program: ExportedProgram, notes: Sequence[str]) -> bool:
+    """Whether a trace asks for the values of tensors: of a batch it asks once, of its rows for each."""
+    asks = any(str(node.target) in _ASKS for node in program.graph.nodes if node.op == "call_function")
+    return asks or any("computes both ways" in note for note in notes)
 
 
 def first_row(call: Call, rows: Rows) -> Call:

@@ -52,7 +52,8 @@ def test_a_factory_that_lacks_a_framework_is_answered(tmp_path, body):
     done = onnxport("convert", "nets:net", cwd=tmp_path, prelude="import sys; sys.modules['torch'] = None")
     assert done.returncode == 2
     assert "ModuleNotFoundError" in done.stderr
-    assert done.stderr.rstrip().endswith("pip install 'onnxport[pytorch]'")
+    place = "" if body.startswith("import") else " (at nets.py:2: import torch)"
+    assert done.stderr.rstrip().endswith(f"pip install 'onnxport[pytorch]'{place}")
 
 
 @pytest.mark.pytorch

@@ -97,3 +97,25 @@ def test_rows_that_do_not_stand_alone_keep_the_size_of_the_example(model: Any) -
     converted = onnxport.convert(model, inputs=(x,))
     assert converted.model.graph.inputs[0].shape == (2, 3)
     assert not any("row by row" in note for note in converted.report.notes)
+
+
+class Deciding(torch.nn.Module):
+    """A way through the model that the whole batch decides on."""
+
+    def forward(self, x: Any) -> Any:
+        x = x * 2 if x.amax() > 1e4 else x
+        return torch.stack([x[i] + 1 for i in range(x.shape[0])])
+
+
+class Limited(torch.nn.Module):
+    """Every row limited by the greatest number of the batch, which it may hold itself."""
+
+    def forward(self, x: Any) -> Any:
+        x = torch.where(x.amax() > 30, x / 2, x)
+        return torch.stack([x[i] + 1 for i in range(x.shape[0])])
+
+
+@pytest.mark.parametrize("model", [Deciding(), Limited()])
+def test_a_batch_that_decides_together_is_not_taken_apart(model: Any) -> None:
+    converted = onnxport.convert(model, inputs=(torch.rand(2, 3) + 1,))
+    assert not any("row by row" in note for note in converted.report.notes)

@@ -268,10 +268,10 @@ def test_users_tolerances_override_the_budget():
 @pytest.mark.parametrize(
     ("inputs", "kwargs", "words"),
     [
-        ((np.zeros((2, 3), np.float32),), None, "can't run"),
-        ((np.zeros((2, 64), np.float32), 1), None, "takes inputs x"),
-        ({"z": np.zeros((2, 64), np.float32)}, None, "takes inputs x"),
-        ((), {"z": np.zeros((2, 64), np.float32)}, "takes inputs x"),
+        ((np.zeros((2, 3), np.float32),), None, r"shape \[2, 3\], and the model takes float32\[N, 64\]"),
+        ((np.zeros((2, 64), np.float32), 1), None, r"takes 1 inputs \(x\), 2 are given"),
+        ({"z": np.zeros((2, 64), np.float32)}, None, "no input 'z': it takes x"),
+        ((), {"z": np.zeros((2, 64), np.float32)}, "no input 'z': it takes x"),
         ((np.zeros((2, 64)),), None, "float64"),
     ],
 )

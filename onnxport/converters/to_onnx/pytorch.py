@@ -169,7 +169,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
 
 
 def _idle(traced: Traced, names: list[str]) -> list[str]:
-    """A note on inputs that nothing is made of: a misspelt keyword that ``**kwargs`` takes is one."""
+    """A note on inputs that no operator takes: a misspelt keyword that ``**kwargs`` accepts is one."""
     used = {node.name for node in traced.program.graph.nodes if node.op == "placeholder" and node.users}
     idle = [repr(name) for (placeholder, _), name in zip(traced.inputs, names, strict=True) if placeholder not in used]
     return [f"the model makes no use of its input {', '.join(idle)}"] if idle else []
