@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError, first_line
@@ -57,12 +57,17 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-@contextmanager
-def reading(failure: str) -> Iterator[None]:
+def reading(failure: str) -> AbstractContextManager[None]:
     """What a reader makes of a broken file, an error of any type, is an `InvalidModelError` with its reason; our own pass."""
+    return raised_as(lambda error: InvalidModelError(f"{failure}: {first_line(error)}"))
+
+
+@contextmanager
+def raised_as(error_of: Callable[[Exception], InvalidModelError]) -> Iterator[None]:
+    """An error of any type is the one that `error_of` gives for it; our own pass."""
     try:
         yield
     except OnnxportError:
         raise
     except Exception as error:
-        raise InvalidModelError(f"{failure}: {first_line(error)}") from error
+        raise error_of(error) from error

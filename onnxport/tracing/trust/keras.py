@@ -11,7 +11,8 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from keras.src.backend.common import global_state  # where Keras keeps variables
 from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
-from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError, first_line
+from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
 from onnxport.tracing.trust import faults
 from onnxport.tracing.trust.archives import check_zip
 from onnxport.tracing.trust.reader_process import hdf5_items
@@ -212,23 +213,13 @@ def not_loaded(title: str, error: Exception) -> InvalidModelError:
     )
 
 
-@contextmanager
-def _loading(title: str) -> Iterator[None]:
-    try:
-        yield
-    except OnnxportError:
-        raise
-    except Exception as error:
-        raise not_loaded(title, error) from error
-
-
 def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode: bool) -> None:
     """Builds the model without values for its variables, and adds up their sizes."""
     waiting = global_state.get_global_attribute("uninitialized_variables", [], set_to_default=True)
     before = list(waiting)
     try:
         with (
-            _loading(title),
+            faults.raised_as(partial(not_loaded, title)),
             keras.StatelessScope(initialize_variables=False),
             saving_options.keras_option_scope(use_legacy_config=True) if legacy else nullcontext(),
             serialization_lib.SafeModeScope(safe_mode),
