@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 import onnxport  # noqa: E402
 from onnxport.graph.runtime import Session  # noqa: E402
@@ -119,3 +119,21 @@ class Limited(torch.nn.Module):
 def test_a_batch_that_decides_together_is_not_taken_apart(model: Any) -> None:
     converted = onnxport.convert(model, inputs=(torch.rand(2, 3) + 1,))
     assert not any("row by row" in note for note in converted.report.notes)
+
+
+class CentredWords(torch.nn.Module):
+    """Rows of words in a Python loop, less the mean over the batch: of rows that are alike it is nothing, as of each alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 3)
+
+    def forward(self, ids: Any) -> Any:
+        mean = self.table(ids).mean(0)
+        return torch.stack([self.table(ids[i]) - mean for i in range(ids.shape[0])])
+
+
+@pytest.mark.parametrize("ids", [[[1, 2, 3]], [[4, 5, 6]] * 2, [[0, 0, 0]]])
+def test_rows_that_are_alike_tell_nothing(ids: list[list[int]]) -> None:
+    converted = onnxport.convert(CentredWords().eval(), inputs=(torch.tensor(ids),), validate=False)
+    assert not any("row by row" in note for note in converted.notes)

@@ -52,9 +52,8 @@ def _points(op: OpBuilder, boxes: ir.Value, extent: ir.Value, axis: int, size: i
     else:
         points = op.Mul(op.Mul(op.Add(first, last), 0.5), most)
     inside = op.And(op.GreaterOrEqual(points, 0.0), op.LessOrEqual(points, most))
-    points = op.Where(
-        inside, points, op.const(0.0)
-    )  # also of a box that is infinite or NaN, whose points are no places
+    # Also of a box that is infinite or NaN, whose points are no places.
+    points = op.Where(inside, points, op.const(0.0))
     weight = op.Sub(points, op.Floor(points))
     if method == "nearest":  # C++'s round: halves away from zero
         nearest = op.cast(op.Floor(op.Add(points, 0.5)), _INT64)
