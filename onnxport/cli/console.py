@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError, first_line
 from onnxport.progress import watched_by
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+_ENDLESS = 100_000  # columns of a file or pipe
 
 MISMATCH = 1
 REFUSED = 2
@@ -175,6 +178,13 @@ def print_json(result: Mapping[str, object]) -> None:
 def say(text: str, *, to: Console = out) -> None:
     """Writes plain text: nothing in it is markup, and lines are not broken."""
     to.print(text, markup=False, soft_wrap=True)
+
+
+def show(table: Table) -> None:
+    """Writes a table: on a terminal in its width, long words broken, elsewhere as wide as its rows are; nothing is cut off."""
+    for column in table.columns:
+        column.overflow = "fold"
+    (out if out.is_terminal else Console(width=_ENDLESS, highlight=False)).print(table)
 
 
 def words(given: list[str] | None) -> list[str] | None:

@@ -85,7 +85,7 @@ def _show(inquiry: Inquiry, everything: bool, place: Path | None) -> None:
         table.add_row(
             mark, item.op, item.node or item.output, *(f"{x:.2g}" for x in numbers), item.source_op, item.where
         )
-    console.out.print(table)
+    console.show(table)
     if len(rows) < len(inquiry.operators):
         console.say(f"and {len(inquiry.operators) - len(rows)} others: --all lists them")
     if wrong:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from onnxport.cli.console import out, say
+from onnxport.cli.console import say, show
 from onnxport.graph.workbench.description import signature_lines, weight_lines
 
 _MOST = 12  # operators listed before the rest is counted together
@@ -29,4 +29,4 @@ def show_contents(summary: Mapping[str, Any]) -> None:
         table.add_row(op, str(count))
     if len(rows) > _MOST:
         table.add_row(f"{len(rows) - _MOST} others", str(sum(count for _, count in rows[_MOST:])))
-    out.print(table)
+    show(table)

@@ -8,7 +8,7 @@ is compared with the reference's (the practice of onnx-diagnostic's side-by-side
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from onnxport.validation.records import Divergence
 
 # The bits that a rounding difference may take inside one segment beyond the budget for one operator.
 _SEGMENT_FACTOR = 16.0
+_MOVES = 4  # runs of a segment on nudged values, of which the greatest move counts
 
 
 def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mapping[str, Any]) -> Divergence | None:
@@ -198,7 +199,33 @@ def run_segment(
         derived = tolerance.by_rounding(expected, length=length, eps=tolerance.epsilon(expected.dtype))
         budget = tolerance.Budget(_SEGMENT_FACTOR * derived.absolute, 0.0, derived.origin)
     report = judge(value.name or "", expected, result, budget)
+    if report.verdict == "fail" and is_floating(expected.dtype):
+        budget = _with_moves(budget, part, feeds, result)
+        report = judge(value.name or "", expected, result, budget)
     return LocalRun(value, part, feeds, expected, result, report, budget)
+
+
+def _with_moves(
+    budget: tolerance.Budget, part: onnx.ModelProto, feeds: Mapping[str, np.ndarray], result: np.ndarray
+) -> tolerance.Budget:
+    """The budget where a sum cancels: what is left of it is small, and its rounding error is that of the terms.
+
+    It shows in how far the result moves when what the nodes read moves by one unit in the last place.
+    """
+    moved = [
+        {name: tolerance.nudge(array, 1, rng) for name, array in feeds.items()}
+        for rng in map(np.random.default_rng, range(_MOVES))
+    ]
+    try:
+        results = [Session(part).run(nudged)[0] for nudged in moved]
+    except OnnxportError:  # a value that may not move, as an index: the budget stays
+        return budget
+    own = tolerance.wide(result)
+    moves = np.max([np.abs(tolerance.wide(np.asarray(item)) - own) for item in results], axis=0)
+    # A move beyond rounding is a jump, as across a threshold, which explains nothing.
+    most = np.sqrt(tolerance.epsilon(result.dtype)) * np.max(np.abs(own), initial=0.0)
+    rounding = tolerance.local_max(np.where(moves <= most, moves, 0.0))
+    return replace(budget, absolute=np.maximum(budget.absolute, _SEGMENT_FACTOR * rounding))
 
 
 def place_of(node: ir.Node) -> str:

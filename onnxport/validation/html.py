@@ -22,6 +22,7 @@ from onnxport.validation.records import Divergence, ProofRecord, SetReport
 from onnxport.validation.text import HEADINGS, SHOWN, because, milliseconds, percent, rows, type_of
 
 _AROUND = 3  # lines of the user's code above and below the one that a node comes from
+_REASONS = 4  # boxes at the top of a page
 _HEADING = re.compile(r"<(/?)h([1-4])>")
 _PLACE = re.compile(r"(?P<file>[^\s,']+\.py):(?P<line>\d+)$")
 
@@ -179,10 +180,17 @@ def _why(report: ProofRecord) -> list[str]:
                 change = f"{figures.source!r} became {figures.converted!r}" if figures else ""
                 values = f"; greatest difference at {list(figures.where)}: {change}" if figures else ""
                 reasons.append(f"{item.name}, {output.name}: {output.reason}{values}")
-    parts += [f'<div class="why fail"><p>{prose(text)}</p></div>' for text in reasons]
-    return parts + [
-        f'<div class="why unproved"><p>unproved: {prose(because(item))}</p></div>' for item in report.unproved
-    ]
+    unproved = [f"unproved: {because(item)}" for item in report.unproved]
+    return [*parts, *_reasons(reasons, "fail"), *_reasons(unproved, "unproved")]
+
+
+def _reasons(texts: Sequence[str], kind: str) -> list[str]:
+    """A box for each of the first reasons; the others are one click away, so that the tables stay near."""
+    boxes = [f'<div class="why {kind}"><p>{prose(text)}</p></div>' for text in texts]
+    if len(boxes) <= _REASONS:
+        return boxes
+    more = f"<summary>{counted(len(boxes) - _REASONS + 1, 'other reason')}</summary>"
+    return [*boxes[: _REASONS - 1], f"<details>{more}", *boxes[_REASONS - 1 :], "</details>"]
 
 
 def _divergence(node: Divergence, drawn: str) -> list[str]:
@@ -197,7 +205,7 @@ def _divergence(node: Divergence, drawn: str) -> list[str]:
     return [
         '<section class="why fail"><h2>First divergent node</h2>',
         pairs({name: text for name, text in facts.items() if text}),
-        f"<pre>{code}</pre>" if code else "",
+        f'<pre tabindex="0">{code}</pre>' if code else "",
         drawn,
         "</section>",
     ]
@@ -306,7 +314,7 @@ def _repeat(repeat: Repeat, report: ProofRecord) -> list[str]:
     files = {item.name: f"{size(item.size)}, SHA-256 {item.sha256}" for item in repeat.files}
     return [
         "<h2>To repeat it</h2>",
-        f"<pre>{escape(repeat.command)}</pre>" if repeat.command else "",
+        f'<pre tabindex="0">{escape(repeat.command)}</pre>' if repeat.command else "",
         pairs({**files, "written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **report.versions}),
     ]
 

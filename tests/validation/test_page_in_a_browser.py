@@ -128,10 +128,30 @@ def pages(tmp_path_factory):
     unproved.to_html(folder / "unproved.html")
     legs = [("onnx to pytorch", same), ("pytorch to onnx", report), ("onnx to onnx", unproved)]
     write_pages(folder / "trip.html", legs, command="onnxport roundtrip net.onnx --through pytorch --html trip.html")
+    wrong = onnxport.validate(*(onnx.parser.parse_model(long_net(factor)) for factor in (1, 2)), details=True)
+    wrong.to_html(folder / "many.html")
     cells = "".join(f"<div>{item._repr_html_()}</div>" for item in (same, report, unproved))
     notebook = f"<!doctype html><html><head><style>{NOTEBOOK}</style></head><body>{cells}</body></html>"
-    names = {"report": "one", "passed": "passed", "unproved": "unproved", "trip": "trip", "matrix": "matrix"}
+    names = {
+        "report": "one",
+        "passed": "passed",
+        "unproved": "unproved",
+        "trip": "trip",
+        "many": "many",
+        "matrix": "matrix",
+    }
     return {**{name: (folder / f"{file}.html").read_text() for name, file in names.items()}, "notebook": notebook}
+
+
+def long_net(factor):
+    """Five hundred layers and 24 outputs of long names, after a first layer that is `factor` times too large."""
+    layers = [f"h{i + 1} = {('Tanh', 'Atan', 'Asinh')[i % 3]}(h{i})" for i in range(500)]
+    heads = [f"an_output_of_a_long_name_that_is_number_{i}" for i in range(24)]
+    ends = [f"{head} = Neg(h{i + 1})" for i, head in enumerate(heads)]
+    outputs = ", ".join(f"float[batch,3] {head}" for head in heads)
+    nodes = " ".join(["h0 = Mul(x, k)", *layers, *ends])
+    return f"""<ir_version: 8, opset_import: ["": 17]> net (float[batch,3] x) => ({outputs}, float[batch,3] h500)
+      <float k = {{{factor}}}> {{ {nodes} }}"""
 
 
 CHANCE = """<ir_version: 8, opset_import: ["": 17]>
@@ -140,7 +160,7 @@ net (float[batch,3] x) => (float[batch,3] y) { y = RandomUniformLike(x) }"""
 NOTEBOOK = """body { font: 14px sans-serif; background: #fff; color: #000; }
 @media (prefers-color-scheme: dark) { body { background: #111; color: #eee; } }"""
 # How many drawings a page has at least: the layers, and what differs of the outputs.
-PLOTS = {"report": 5, "passed": 1, "trip": 6}
+PLOTS = {"report": 5, "passed": 1, "trip": 6, "many": 20}
 # The verdict, then what is wrong.
 ORDER = {
     "report": ["failed", "First "],
@@ -148,6 +168,7 @@ ORDER = {
     "passed": ["passed"],
     "unproved": ["unprov"],
     "trip": ["failed"],
+    "many": ["failed", "First ", "Output"],
     "notebook": [],
 }
 
@@ -230,6 +251,16 @@ def test_the_table_of_layers_is_sorted_by_its_headings(pages, tmp_path, width):
     ]
     assert [item.index(next(filter(None, item))) for item in states] == [3, 3, 2, 0, 1]
     assert all(note["reached"] and note["ring"] == "solid" for note in notes)
+
+
+def test_many_reasons_are_folded(pages):
+    """Three stand above the tables, the others are one click away."""
+    box = '<div class="why fail"'
+    shown, folded = re.split(r"<details><summary>\d+ other reasons</summary>", pages["many"])
+    assert shown.count(box) == 3
+    assert folded.partition("</details>")[0].count(box) == pages["many"].count(box) - 3 > 20
+    # What is wider than the page is scrolled, by the keyboard too.
+    assert re.findall(r"<pre(?! tabindex)", pages["many"] + pages["report"]) == []
 
 
 def test_without_scripts_the_headings_are_words(pages):

@@ -10,6 +10,7 @@ import onnxport
 from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph.provenance import Source
 from onnxport.validation import prove
+from onnxport.validation.divergence import first_divergence
 from onnxport.validation.runners import Binding
 from tests.validation.graphs import graph
 
@@ -295,6 +296,20 @@ def test_the_divergent_node_is_found_from_the_pytorch_trace(sources):
     report = onnxport.validate(sources("pytorch"), graph(off_by("w2", 1.5), X), (np.ones((2, 64), np.float32),))
     assert report.divergence.source_op == "aten::linear.default"
     assert report.divergence.where == "'last', model.py:5"
+
+
+def test_what_is_left_of_a_sum_that_cancels_is_not_blamed():
+    """The fourth column is what rounding leaves of terms near 1; the wrong node is the one behind it."""
+    inputs = np.repeat(rng.standard_normal((1, 64)), 2, axis=0).astype(np.float32)
+    weights = rng.standard_normal((64, 8)).astype(np.float32)
+    bias = np.zeros(8, np.float32)
+    bias[3] = -(inputs.astype(np.float64) @ weights)[0, 3]
+    model = graph(lambda op, x: op.Mul(op.Gemm(x, op.const(weights), op.const(bias)), 2.0), ("x", FLOAT, [2, 64]))
+    gemm, mul = model.model.graph
+    own = (inputs.astype(np.float64) @ weights + bias).astype(np.float32)  # the same sum, rounded once
+    assert 0 < np.abs(own[0, 3]) < 1e-5
+    reference = {gemm.outputs[0].name: own, mul.outputs[0].name: own * 3}
+    assert first_divergence(model.model, {"x": inputs}, reference).op == "Mul"
 
 
 def test_the_report_in_all_its_forms(tmp_path):
