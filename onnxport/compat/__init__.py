@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from onnxport.compat import pytorch as torch
     from onnxport.compat.onnx2torch import convert as onnx2torch_convert
     from onnxport.compat.skl2onnx import convert_sklearn, to_onnx
-    from onnxport.compat.tf2onnx import from_function, from_graph_def, from_keras, from_tflite
+    from onnxport.compat.tf2onnx.convert import from_function, from_graph_def, from_keras, from_tflite
     from onnxport.compat.torch_onnx import export as torch_onnx_export
 
 _HOME = {
     "torch_onnx_export": "torch_onnx:export",
-    "from_keras": "tf2onnx:from_keras",
-    "from_function": "tf2onnx:from_function",
-    "from_graph_def": "tf2onnx:from_graph_def",
-    "from_tflite": "tf2onnx:from_tflite",
+    "from_keras": "tf2onnx.convert:from_keras",
+    "from_function": "tf2onnx.convert:from_function",
+    "from_graph_def": "tf2onnx.convert:from_graph_def",
+    "from_tflite": "tf2onnx.convert:from_tflite",
     "convert_sklearn": "skl2onnx:convert_sklearn",
     "to_onnx": "skl2onnx:to_onnx",
     "onnx2torch_convert": "onnx2torch:convert",

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.compat.arguments import refuse_others
 from onnxport.converters.convert import convert
@@ -70,6 +71,21 @@ class Program(OnnxModel):
     def optimize(self) -> None:
         """Changes nothing: the graph was written without what it does not need."""
 
+    def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes the values of weights from a module's state; names that the graph lacks are left out.
+
+        Raises:
+            InvalidInputError: a weight has another shape.
+        """
+        for name, value in self.model.graph.initializers.items():
+            if name not in state_dict:
+                continue
+            given = np.asarray(_array(state_dict[name]))
+            if tuple(given.shape) != tuple(value.shape or ()):
+                raise _refused(f"apply_weights: {name!r} is {list(given.shape)}, the graph's {list(value.shape or ())}")
+            value.const_value = ir.tensor(given, name=name)
+        self.release()
+
     def initialize_inference_session(self, *_: object, **__: object) -> None:
         """Loads the model into its runtime, as the first call does."""
         self.new_session()
@@ -114,11 +130,18 @@ def is_in_onnx_export() -> bool:
     return False
 
 
+_INSTEAD = {
+    "register_custom_op_symbolic": "onnxport.register_to_onnx('pytorch', 'lib::op')",
+    "dynamo_export": "torch.onnx.export, which gives a program too,",
+    "utils": "torch.onnx.export",
+    "verification": "onnxport.validate(module, file)",
+    "testing": "program.report, the proof that comes with each program,",
+}
+
+
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"onnxport.compat has no torch.onnx.{name}; onnxport.convert, onnxport.validate and onnxport.register_to_onnx "
-        "do its work here"
-    )
+    instead = _INSTEAD.get(name, "onnxport.convert, onnxport.validate or onnxport.register_to_onnx")
+    raise AttributeError(f"onnxport.compat has no torch.onnx.{name}; {instead} does its work here")
 
 
 def export(
@@ -170,6 +193,8 @@ def export(
     own = _paths(model, positional, named)
     if dynamic_axes is not None and dynamic_shapes is not None:
         raise _refused("dynamic_axes= and dynamic_shapes= exclude each other")
+    if hasattr(dynamic_shapes, "dynamic_shapes"):  # a ShapesCollection, which goes by the tensors themselves
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(model, positional, named)
     if dynamic_axes is not None:
         dynamic_shapes = _shapes(dynamic_axes, input_names, output_names, own)
     elif dynamic_shapes is None and not hasattr(model, "graph_signature"):  # an ExportedProgram has its own
@@ -198,6 +223,7 @@ def export(
     if verbose:
         sys.stdout.write(f"{program.summary()}\n{program.report}\n")
     if report and program.report is not None:
+        os.makedirs(artifacts_dir, exist_ok=True)
         program.report.to_html(os.path.join(artifacts_dir, "onnx_export_report.html"))
     return program
 
@@ -237,9 +263,13 @@ def _with_names(result: OnnxModel, model: Any, names: Sequence[str]) -> OnnxMode
 def _paths(model: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
     """The paths of the tensors among the inputs: a parameter of ``forward``, and below it keys and places."""
     try:
-        parameters = list(inspect.signature(getattr(model, "forward", model)).parameters)
+        taken = list(inspect.signature(getattr(model, "forward", model)).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
+        taken = []
+    parameters = [item.name for item in taken]
+    many = next((place for place, item in enumerate(taken) if item.kind is item.VAR_POSITIONAL), None)
+    if many is not None:  # def forward(self, *xs)
+        parameters[many:] = [f"{taken[many].name}.{place}" for place in range(len(positional) - many)]
     parameters += [f"input_{place}" for place in range(len(parameters), len(positional))]
     items = [*zip(parameters, positional), *named.items()]
     return [path for name, item in items for path in _below(name, item)]
@@ -283,12 +313,15 @@ def _shapes(
         raise _refused(
             f"dynamic_axes= names {odd[0]!r}; the inputs are {', '.join(names)}: give input_names= and output_names="
         )
-    chosen = [(name, path, axes.get(name, axes.get(path))) for name, path in zip(names, own, strict=True)]
-    return {path: _dims(name, item) for name, path, item in chosen if item}
+    chosen = [(path, axes.get(name, axes.get(path))) for name, path in zip(names, own, strict=True)]
+    return {path: _dims(item) for path, item in chosen if item}
 
 
-def _dims(name: str, item: Any) -> dict[int, str]:
-    return {axis: f"{name}_dim_{axis}" for axis in item} if isinstance(item, (list, tuple)) else dict(item)
+def _dims(item: Any) -> dict[int, Any]:
+    """The names of axes; those of a list have none, and which of them are of one size is the trace's to say."""
+    if isinstance(item, (list, tuple)):
+        return dict.fromkeys(item, Lazy("torch.export:Dim").get().DYNAMIC)
+    return dict(item)
 
 
 class _Mode:

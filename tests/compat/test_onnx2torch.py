@@ -88,6 +88,25 @@ def test_a_program_runs_with_one_line_changed(text, program, tmp_path, monkeypat
         np.testing.assert_allclose(value.detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("place", ["onnx2torch", "onnx2torch.converter"])
+def test_convert_is_imported_from_where_its_documentation_has_it(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(onnx.parser.parse_model(NET), "net.onnx")
+    line = f"from {place} import convert"
+    program = f"import torch\n{line}\nmodel = convert('net.onnx')"
+    assert isinstance(run(program, line, line.replace("from ", "from onnxport.compat."))["model"], torch.fx.GraphModule)
+
+
+def test_a_converter_of_a_users_own_is_answered_with_ours():
+    from onnxport.compat.onnx2torch.node_converters.registry import add_converter
+
+    with pytest.raises(ValueError, match=r"register_from_onnx\('pytorch', 'mine', 'Swish', since=1\)"):
+
+        @add_converter(operation_type="Swish", version=1, domain="mine")
+        def swish(node, graph):
+            pass
+
+
 def test_what_means_nothing_here_is_refused_by_name():
     from onnxport.compat import onnx2torch_convert
 

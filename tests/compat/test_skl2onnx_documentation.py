@@ -53,7 +53,7 @@ from skl2onnx import to_onnx
 
 clr = LogisticRegression(max_iter=500).fit(X_train, y_train)
 onx = to_onnx(clr, X_train[:1], options={LogisticRegression: {"zipmap": False, "raw_scores": True}}, target_opset=15)
-feeds, expected = {"X": X_test}, {"label": clr.predict(X_test), "scores": clr.decision_function(X_test)}
+feeds, expected = {"X": X_test}, {"label": clr.predict(X_test), "probabilities": clr.decision_function(X_test)}
 """,
     "options by the step's name": START
     + """

@@ -1,9 +1,12 @@
 """Programs in the shape of tf2onnx's README, tutorials and examples: ``import tf2onnx`` changes, nothing else."""
 
+import sys
+
 import numpy as np
 import onnxruntime
 import pytest
 
+from onnxport.compat import from_function, stand_in
 from tests.compat.programs import run
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
@@ -134,6 +137,59 @@ proto, _ = tf2onnx.convert.from_keras(
 x = rng.standard_normal((2, 5, 3), dtype=np.float32)
 feeds, expected = {proto.graph.input[0].name: x}, [model(x)]
 """,
+    "a model of subclasses by its signature": START
+    + """
+class Net(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(3, activation="tanh")
+
+    def call(self, rows):
+        return self.dense(rows)
+
+model = Net()
+model(tf.zeros((1, 4)))
+spec = (tf.TensorSpec((None, 4), tf.float32, name="rows"),)
+proto, _ = tf2onnx.convert.from_keras(model, input_signature=spec, opset=15, output_path="net.onnx")
+rows = rng.standard_normal((5, 4), dtype=np.float32)
+feeds, expected = {"rows": rows}, [model(rows)]
+""",
+    "a frozen graph with new names and sizes, in a new folder": START
+    + """
+import shutil
+with tf.Graph().as_default() as graph:
+    a = tf.compat.v1.placeholder(tf.float32, (None, 3), name="a")
+    b = tf.compat.v1.placeholder(tf.float32, (None, 3), name="b")
+    tf.add(a, b, name="total")
+    tf.subtract(a, b, name="rest")
+proto, _ = tf2onnx.convert.from_graph_def(
+    graph.as_graph_def(), name="sums", input_names=["b:0", "a:0"], output_names=["rest:0", "total:0"],
+    shape_override={"a:0": [2, 3], "b:0": [-1, 3]}, tensors_to_rename={"a:0": "left", "rest:0": "difference"},
+    output_path="models/new/net.onnx", custom_ops={}, extra_opset=[],
+)
+shutil.copy("models/new/net.onnx", "net.onnx")
+assert proto.graph.name == "sums"
+assert [item.name for item in proto.graph.input] == ["b", "left"]
+assert [item.name for item in proto.graph.output] == ["difference", "total"]
+assert proto.graph.input[1].type.tensor_type.shape.dim[0].dim_value == 2
+left, b = rng.standard_normal((2, 3), dtype=np.float32), rng.standard_normal((2, 3), dtype=np.float32)
+feeds, expected = {"left": left, "b": b}, [left - b, left + b]
+""",
+    "a function whose result has its channels first": START
+    + """
+kernel = rng.standard_normal((3, 3, 2, 4)).astype(np.float32)
+
+@tf.function
+def f(image):
+    return tf.nn.conv2d(image, kernel, 1, "SAME")
+
+spec = [tf.TensorSpec((1, 6, 6, 2), tf.float32, name="image")]
+proto, _ = tf2onnx.convert.from_function(
+    f, input_signature=spec, inputs_as_nchw=["image:0"], outputs_as_nchw=["Identity:0"], output_path="net.onnx"
+)
+x = rng.standard_normal((1, 6, 6, 2), dtype=np.float32)
+feeds, expected = {"image": x.transpose(0, 3, 1, 2)}, [f(x)]
+""",
     "two inputs by their names": START
     + """
 a, b = tf.keras.Input((3,), name="a"), tf.keras.Input((4,), name="b")
@@ -165,3 +221,23 @@ def test_other_names_of_the_package_are_answered():
 
     with pytest.raises(AttributeError, match=r"no tf2onnx\.tfonnx: from_keras, from_function"):
         tf2onnx.tfonnx  # noqa: B018
+
+
+LINES = ["import tf2onnx.convert", "from tf2onnx import convert", "from tf2onnx.convert import from_function"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_each_way_to_import_it_stands(line, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tf2onnx"]:
+        monkeypatch.delitem(sys.modules, name)
+    before = set(sys.modules)
+    names = {}
+    try:
+        stand_in("tf2onnx")
+        exec(line, names)
+        found = names.get("from_function") or names.get("convert", getattr(names.get("tf2onnx"), "convert", None))
+        assert getattr(found, "from_function", found) is from_function
+    finally:
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] == "tf2onnx":
+                del sys.modules[name]

@@ -219,6 +219,41 @@ torch.onnx.export(
 assert not torch.onnx.is_in_onnx_export()
 feeds, expected = {"x": x}, {"y": model(x)}
 """,
+    "any number of inputs, their batch open by lists": START
+    + """
+class Total(nn.Module):
+    def forward(self, *parts):
+        return sum(parts)
+
+parts = [torch.randn(2, 3) for _ in range(3)]
+names = ["a", "b", "c"]
+torch.onnx.export(Total(), tuple(parts), "net.onnx", input_names=names, output_names=["y"],
+                  dynamic_axes={name: [0] for name in names})
+more = [torch.randn(5, 3) for _ in range(3)]
+feeds, expected = dict(zip(names, more)), {"y": sum(more)}
+""",
+    "a collection of shapes": START
+    + """
+model, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+shapes = torch.export.ShapesCollection()
+shapes[x] = {0: torch.export.Dim("rows")}
+torch.onnx.export(model, (x,), "net.onnx", dynamic_shapes=shapes, dynamo=True)
+more = torch.randn(6, 4)
+feeds, expected = {"input": more}, {"output": model(more)}
+""",
+    "weights that come later, and a report in a folder of its own": START
+    + """
+import os
+model, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
+program = torch.onnx.export(model, (x,), dynamo=True, report=True, artifacts_dir="out/reports")
+assert os.listdir("out/reports")
+program(x)
+trained = nn.Linear(4, 3).eval()
+program.apply_weights(trained.state_dict())
+torch.testing.assert_close(program(x)[0], trained(x))
+program.save("net.onnx")
+feeds, expected = {"input": x}, {"output": trained(x)}
+""",
     "a recurrent model": START
     + """
 lstm = nn.LSTM(input_size=4, hidden_size=3, num_layers=2, batch_first=True).eval()

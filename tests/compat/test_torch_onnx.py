@@ -186,6 +186,14 @@ def test_what_means_nothing_here_is_refused_by_name(options, message):
     assert message in str(error.value)
 
 
+def test_weights_of_another_shape_are_refused():
+    from onnxport.compat import torch_onnx_export
+
+    program = torch_onnx_export(torch.nn.Linear(3, 2).eval(), torch.ones(4, 3))
+    with pytest.raises(ValueError, match=r"apply_weights: 'weight' is \[5, 3\], the graph's \[2, 3\]"):
+        program.apply_weights(torch.nn.Linear(3, 5).state_dict())
+
+
 def test_every_argument_of_torch_is_there():
     import inspect
 

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from onnxport import frameworks
 from onnxport.compat.arguments import refuse_others
 from onnxport.compat.skl2onnx import common as common
 from onnxport.compat.skl2onnx import helpers as helpers
-from onnxport.compat.skl2onnx.common.data_types import KNOWN, StringTensorType
 from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
+from onnxport.compat.skl2onnx.outputs import of_scores
+from onnxport.compat.skl2onnx.outputs import output_names as names_of
+from onnxport.compat.skl2onnx.rows import drawn, sizes_of
 from onnxport.converters.convert import convert
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.rows import columns_of
 from onnxport.model import OnnxModel
 from onnxport.version import __version__ as __version__
 
 __max_supported_opset__ = 28
-_ROWS = 8  # examples that are drawn of `initial_types`, for the proof
 _REGISTER = "register the class with onnxport.register_to_onnx('sklearn', 'Class.method')"
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "custom_conversion_functions": ((None, {}), _REGISTER),
@@ -44,8 +45,15 @@ _METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("GaussianMixture", "BayesianGaussianMixture"), (("predict", "predict_proba"), ("label", "probabilities"))
     ),
 }
-# By option: the values that change nothing here.
-_NEEDLESS: dict[str, tuple[object, ...]] = {"optim": (None, "cdist"), "cast": (None, False), "cdf": (None,)}
+# By option: the values that change nothing here; None where none does. Texts are split and numbers scaled as by scikit-learn.
+_NEEDLESS: dict[str, tuple[object, ...] | None] = {
+    "optim": (None, "cdist"),
+    "cast": (None, False),
+    "cdf": (None,),
+    **dict.fromkeys(("separators", "tokenexp", "div")),
+}
+# Linear classifiers whose scores skl2onnx gives as a matrix only.
+_MATRIX_ALONE = ("LinearSVC", "RidgeClassifier")
 _INSTEAD = {
     "output_class_labels": "the labels are model.classes_",
     "decision_path": "onnxport.convert(model, methods=['apply']) gives the leaves",
@@ -84,7 +92,8 @@ def convert_sklearn(
             "skl2onnx.convert_sklearn: initial_types= is missing, which gives the inputs: [('X', FloatTensorType([None, 4]))]"
         )
     names = [item[0] for item in initial_types]
-    proto = _converted(model, _drawn(model, initial_types), names, target_opset, options, final_types, verbose)
+    rows, sizes = drawn(model, initial_types), sizes_of(initial_types)
+    proto = _converted(model, rows, names, target_opset, options, final_types, verbose, sizes)
     return _finished(proto, name, doc_string, white_op, black_op)
 
 
@@ -172,6 +181,15 @@ def update_registered_converter(
         )
 
 
+def supported_converters(from_sklearn: bool = False) -> list[str]:
+    """scikit-learn's classes that convert, each as ``SklearnName``, or by its name alone."""
+    entries = frameworks.get("sklearn").to_onnx_map
+    own = {entry.name.split(".")[-2] for entry in (() if entries is None else entries()) if "." in entry.name}
+    classes = Lazy("sklearn.utils:all_estimators").get()()
+    names = [name for name, model in classes if own & {base.__name__ for base in model.__mro__}]
+    return names if from_sklearn else [f"Sklearn{name}" for name in names]
+
+
 def update_registered_parser(model: type, parser_fct: Any = None) -> None:
     """Refuses: a parser reads skl2onnx's own graphs.
 
@@ -231,6 +249,7 @@ def _converted(
     options: Mapping[Any, Any] | None,
     final_types: Sequence[tuple[str, Any]] | None,
     verbose: int,
+    sizes: Mapping[str, object] | None = None,
 ) -> onnx.ModelProto:
     own = _options(model, options or {})
     methods, names = _METHODS.get(type(_last(model)).__name__, ((), ()))
@@ -242,28 +261,58 @@ def _converted(
     output_names = [item[0] for item in final_types] if final_types else list(names) or None
     if final_types and len(final_types) < len(methods):
         methods = methods[: len(final_types)]
-    if not methods and hasattr(model, "predict_proba"):
-        output_names, own = _of_classifier(own, output_names)
+    scored = not methods and _gives_scores(model, own)
+    form = own.pop("zipmap", True) if scored else None
+    if scored:
+        alone = type(_last(model)).__name__ in _MATRIX_ALONE
+        both = own.pop("raw_scores", False) or not alone
+        labels = range(len(model.classes_)) if own.get("labels") == "ints" else model.classes_
+        form, own = False if alone else form, {**own, "raw_scores": True}
+        chosen = names_of(form, labels, output_names or ())
+        output_names = [chosen[0], "scores"]
+    elif not methods and hasattr(model, "predict_proba"):
+        output_names, own = _of_classifier(model, own, output_names)
     result: OnnxModel = convert(
         model,
         inputs=rows,
         input_names=input_names,
         output_names=output_names,
-        target_opset=target_opset,
+        target_opset=_without_extras(target_opset),
         methods=methods or None,
         options=own or None,
     )
+    if sizes:
+        result = result.set_shapes(sizes)
     if verbose:
         sys.stdout.write(f"{result.summary()}\n{result.report}\n")
+    if scored:
+        return of_scores(result.proto, labels, chosen[1:], form=form, both=both)
     return result.proto
 
 
-def _of_classifier(own: dict[str, Any], output_names: list[str] | None) -> tuple[list[str] | None, dict[str, Any]]:
+def _gives_scores(model: Any, own: Mapping[str, Any]) -> bool:
+    """Whether the second output of a classifier is its decision function: it is asked for, or there are no probabilities."""
+    one_label = getattr(getattr(model, "classes_", None), "ndim", 0) == 1
+    if not one_label or not hasattr(model, "decision_function"):
+        return False
+    return bool(own.get("raw_scores")) or not hasattr(model, "predict_proba")
+
+
+def _without_extras(target_opset: int | Mapping[str, int] | None) -> int | Mapping[str, int] | None:
+    """The versions without leave to write operators of onnxruntime's own, which nothing here needs."""
+    if not isinstance(target_opset, Mapping):
+        return target_opset
+    return {domain: version for domain, version in target_opset.items() if (domain, version) != ("com.microsoft", 1)}
+
+
+def _of_classifier(
+    model: Any, own: dict[str, Any], output_names: list[str] | None
+) -> tuple[list[str] | None, dict[str, Any]]:
     """Names and options of a classifier as skl2onnx has them: maps unless something else is asked for."""
-    if not {"zipmap", "raw_scores"} & set(own):
+    if "zipmap" not in own:
         own = {**own, "zipmap": True}
-    if output_names is None and own.get("zipmap") != "columns" and not own.get("raw_scores"):
-        output_names = ["output_label", "output_probability"] if own.get("zipmap") else ["label", "probabilities"]
+    if output_names is None:
+        output_names = names_of(own["zipmap"], model.classes_, ())
     if own.get("zipmap") is False:
         own = {name: value for name, value in own.items() if name != "zipmap"}
     return output_names, own
@@ -301,7 +350,7 @@ def _read(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if name == "nocl":
             result |= {"labels": "ints"} if value else {}
-        elif name in _NEEDLESS and value in _NEEDLESS[name]:
+        elif name in _NEEDLESS and ((same := _NEEDLESS[name]) is None or value in same):
             continue
         elif name in _TAKEN:
             result[name] = value
@@ -317,44 +366,3 @@ def _steps(model: Any, path: str, name: str = "") -> Iterable[tuple[str, Any, st
     for number, (step_name, step) in enumerate(getattr(model, "steps", ())):
         last = number == len(model.steps) - 1
         yield from _steps(step, path if last else f"{path}.{step_name}".strip("."), step_name)
-
-
-def _drawn(model: Any, types: Sequence[tuple[str, Any]]) -> Any:
-    """A few rows of the types, for the proof: one matrix, else a table with a column for each."""
-    rng = np.random.default_rng(0)
-    arrays = {name: _array(kind, name, rng) for name, kind in types}
-    if len(arrays) == 1:
-        (array,) = arrays.values()
-        return list(array.ravel()) if array.dtype == object and array.size == _ROWS and _reads_text(model) else array
-    if any(array.ndim != 2 or array.shape[1] != 1 for array in arrays.values()):
-        raise InvalidInputError(
-            "skl2onnx: several inputs are columns of a table, each [None, 1]: give rows to to_onnx(model, X)"
-        )
-    import pandas
-
-    return pandas.DataFrame({name: array[:, 0] for name, array in arrays.items()})
-
-
-def _reads_text(model: Any) -> bool:
-    """Whether the first step takes documents, not a table of words."""
-    while getattr(model, "steps", None):
-        model = model.steps[0][1]
-    return hasattr(model, "build_analyzer")
-
-
-def _array(kind: Any, name: str, rng: np.random.Generator) -> np.ndarray:
-    known = KNOWN.get(type(kind).__name__)
-    if known is None:
-        raise InvalidInputError(
-            f"skl2onnx: initial_types: {name!r} is {type(kind).__name__}; it can be {', '.join(KNOWN)}"
-        )
-    shape = [_ROWS, *(size if isinstance(size, int) else 1 for size in list(kind.shape)[1:])]
-    draw: Callable[..., Any] = {"b": rng.integers, "i": rng.integers, "u": rng.integers, "O": rng.integers}.get(
-        np.dtype(known.numpy).kind, rng.standard_normal
-    )
-    drawn = draw(0, 2, shape) if draw == rng.integers else draw(shape)
-    return (
-        np.asarray(np.char.add("word", drawn.astype(str)), object)
-        if known is StringTensorType
-        else drawn.astype(known.numpy)
-    )

@@ -1,3 +1,5 @@
 """``skl2onnx.common``."""
 
 from onnxport.compat.skl2onnx.common import data_types as data_types
+from onnxport.compat.skl2onnx.common import exceptions as exceptions
+from onnxport.compat.skl2onnx.common import shape_calculator as shape_calculator

@@ -44,6 +44,35 @@ UInt8TensorType, UInt16TensorType, UInt32TensorType, UInt64TensorType = (
 BooleanTensorType: type[TensorType] = _type("BooleanTensorType", np.bool_)
 StringTensorType: type[TensorType] = _type("StringTensorType", np.object_)
 
+
+class SequenceType(DataType):
+    """A list of what is of another type."""
+
+    def __init__(self, element_type: DataType, shape: Sequence[int | str | None] | None = None) -> None:
+        super().__init__(shape)
+        self.element_type = element_type
+
+
+class DictionaryType(DataType):
+    """A map of one type to another."""
+
+    def __init__(
+        self, key_type: DataType, value_type: DataType, shape: Sequence[int | str | None] | None = None
+    ) -> None:
+        super().__init__(shape)
+        self.key_type, self.value_type = key_type, value_type
+
+
+Int64Type, FloatType, StringType, BooleanType = (
+    _type(name, dtype)
+    for name, dtype in {
+        "Int64Type": np.int64,
+        "FloatType": np.float32,
+        "StringType": np.object_,
+        "BooleanType": np.bool_,
+    }.items()
+)
+
 KNOWN: dict[str, type[TensorType]] = {
     kind.__name__: kind
     for kind in (
@@ -73,6 +102,11 @@ def guess_data_type(rows: Any) -> list[tuple[str, DataType]]:
     columns = columns_of(rows)
     arrays = {"input": np.asarray(rows)} if columns is None else columns
     return [(name, _typed(name, array)) for name, array in arrays.items()]
+
+
+def guess_tensor_type(rows: Any) -> DataType:
+    """The type of a matrix like an array or like another type."""
+    return type(rows)(rows.shape) if isinstance(rows, DataType) else _typed("input", np.asarray(rows))
 
 
 def _typed(name: str, array: np.ndarray) -> DataType:

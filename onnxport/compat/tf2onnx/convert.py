@@ -1,12 +1,13 @@
-"""``tf2onnx.convert``, on `onnxport.convert`: ``from onnxport.compat import tf2onnx`` stands for ``import tf2onnx``."""
+"""``tf2onnx.convert``, on `onnxport.convert`."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from onnxport.compat.arguments import refuse_others
@@ -16,22 +17,17 @@ from onnxport.model import OnnxModel
 
 _REGISTER = "register the operator with onnxport.register_to_onnx('tensorflow', 'Op')"
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
-    "custom_ops": ((None,), _REGISTER),
-    "custom_op_handlers": ((None,), _REGISTER),
-    "custom_rewriter": ((None,), "rewrite the graph of the result with onnx-ir"),
-    "extra_opset": ((None,), _REGISTER),
-    "shape_override": ((None, {}), "give the sizes in input_signature=, or with model.set_shapes afterwards"),
+    "custom_ops": ((None, {}), _REGISTER),
+    "custom_op_handlers": ((None, {}), _REGISTER),
+    "custom_rewriter": ((None, []), "rewrite the graph of the result with onnx-ir"),
+    "extra_opset": ((None, []), _REGISTER),
     "target": (
         (None, [], ""),
         "the file is written for onnxruntime, or with onnxport.convert(runtime='reference') for none",
     ),
     "optimizers": ((None,), "a graph is written without what it does not need"),
     "large_model": ((True, False, None), ""),  # weights beyond 2 GB go to a data file by themselves
-    "tensors_to_rename": ((None, {}), "pass input_names= and output_names= to onnxport.convert"),
-    "name": ((None,), "the graph's name is not chosen"),
 }
-
-convert = sys.modules[__name__]  # tf2onnx.convert.from_keras
 
 
 def from_keras(
@@ -56,7 +52,7 @@ def from_keras(
         InvalidInputError: an argument asks for what is not done here.
         OnnxportError: see `onnxport.convert`.
     """
-    return _from(model, input_signature, opset, output_path, "from_keras", locals())
+    return _from(model, input_signature, opset, "from_keras", locals())
 
 
 def from_function(
@@ -83,7 +79,7 @@ def from_function(
     """
     if input_signature is None and not hasattr(function, "structured_input_signature"):
         input_signature = getattr(function, "input_signature", None)
-    return _from(function, input_signature, opset, output_path, "from_function", locals())
+    return _from(function, input_signature, opset, "from_function", locals())
 
 
 def from_graph_def(
@@ -139,66 +135,94 @@ def from_tflite(
     return _of_graph(os.fspath(tflite_path), "from_tflite", locals())
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"onnxport.compat has no tf2onnx.{name}: from_keras, from_function, from_graph_def, from_tflite; "
-        "onnxport.convert does the rest"
-    )
-
-
 def _of_graph(model: Any, function: str, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
     """What stands in a file or message as a whole, whose ends may be named."""
     name = f"tf2onnx.convert.{function}"
     refuse_others(name, _others(given), _NEUTRAL)
     layout: dict[str, Any] = {key: given[key] or None for key in ("inputs_as_nchw", "outputs_as_nchw")}
-    result: OnnxModel = onnxport_convert(model, target_opset=given["opset"], output=given["output_path"], **layout)
-    for kind, own in (("input", result.input_names), ("output", result.output_names)):
-        asked = given[f"{kind}_names"]
-        wanted = [item.partition(":")[0] for item in asked or own]
-        if sorted(wanted) != sorted(item.partition(":")[0] for item in own):
+    result: OnnxModel = onnxport_convert(model, target_opset=given["opset"], **layout)
+    for kind, values in (("input", result.model.graph.inputs), ("output", result.model.graph.outputs)):
+        own = {_bare(value.name or ""): value for value in values}
+        wanted = [_bare(item) for item in given[f"{kind}_names"] or own]
+        if sorted(wanted) != sorted(own):
             raise InvalidInputError(
                 f"{name}: {kind}s {', '.join(wanted)} are asked for, the graph has "
                 f"{', '.join(own)}: cut the result with model.cut(inputs, outputs)"
             )
-    return result.proto, None
+        values[:] = [own[item] for item in wanted]  # in the order in which they are asked for
+    return _finished(result, given)
 
 
 def _others(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in _NEUTRAL}
 
 
+def _bare(name: str) -> str:
+    """The name of a tensor of TensorFlow without its place among the results of an operation: ``x:0`` is ``x``."""
+    return name.partition(":")[0]
+
+
 def _from(
-    model: Any, signature: Sequence[Any] | None, opset: int | None, path: Any, function: str, given: dict[str, Any]
+    model: Any, signature: Sequence[Any] | None, opset: int | None, function: str, given: dict[str, Any]
 ) -> tuple[onnx.ModelProto, None]:
     refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
-    layout: dict[str, Any] = {name: given[name] or None for name in ("inputs_as_nchw", "outputs_as_nchw")}
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
     names = [getattr(spec, "name", None) for spec in signature or ()]
+    asked: dict[str, Any] = {
+        "target_opset": opset,
+        "input_names": [str(name) for name in names] if names and all(names) else None,
+    }
+    result: OnnxModel
     if signature is not None and getattr(model, "inputs", None):  # a functional model, which knows its own inputs
-        result: OnnxModel = onnxport_convert(
-            model, target_opset=opset, input_names=[str(name) for name in names] if all(names) else None
-        )
-        result = _sized(result, signature)
-        if any(layout.values()):
-            result = onnxport_convert(result, **layout)
-        if path is not None:
-            result.save(path)
-        return result.proto, None
-    result = onnxport_convert(
-        model,
-        inputs=None if signature is None else tuple(signature),
-        input_names=[str(name) for name in names] if names and all(names) else None,
-        target_opset=opset,
-        output=path,
-        **layout,
+        result = _sized(onnxport_convert(model, **asked), signature)
+    elif signature is not None and hasattr(model, "trainable_variables") and hasattr(model, "call"):
+        # A Keras model of a user's own class takes examples.
+        result = _sized(onnxport_convert(model, inputs=_examples(signature), **asked), signature)
+    else:
+        result = onnxport_convert(model, inputs=None if signature is None else tuple(signature), **asked)
+    layout: dict[str, Any] = {
+        key: _own(given[key], result.output_names) for key in ("inputs_as_nchw", "outputs_as_nchw") if given[key]
+    }
+    return _finished(onnxport_convert(result, **layout) if layout else result, given)
+
+
+def _own(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of inputs or outputs; the results of a function, which tf2onnx calls Identity, Identity_1 and so on, by ours."""
+    places = {f"Identity{f'_{place}' if place else ''}": own for place, own in enumerate(outputs)}
+    return [places.get(_bare(name), name) for name in names]
+
+
+def _examples(signature: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays that a signature takes, of two rows where the batch varies."""
+    rng = np.random.default_rng(0)
+    return tuple(
+        rng.uniform(0, 2, [2 if size is None else size for size in spec.shape]).astype(spec.dtype.as_numpy_dtype)
+        for spec in signature
     )
-    return result.proto, None
 
 
 def _sized(model: OnnxModel, signature: Sequence[Any]) -> OnnxModel:
     """The model with the sizes that a signature fixes."""
+    return _with_sizes(model, {name: spec.shape for name, spec in zip(model.input_names, signature, strict=True)})
+
+
+def _with_sizes(model: OnnxModel, shapes: Mapping[str, Sequence[int | None]]) -> OnnxModel:
+    """The model with the sizes of its inputs that are given; what is None or -1 stays."""
     sizes: dict[str, object] = {}
-    for name, spec in zip(model.input_names, signature, strict=True):
-        sizes |= {f"{name}:{axis}": int(size) for axis, size in enumerate(spec.shape) if size is not None}
+    for name, shape in shapes.items():
+        sizes |= {f"{_bare(name)}:{axis}": int(size) for axis, size in enumerate(shape) if size not in (None, -1)}
     return model.set_shapes(sizes) if sizes else model
+
+
+def _finished(result: OnnxModel, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
+    """The message with the sizes and names that are asked for, written where a path is given."""
+    result = _with_sizes(result, given["shape_override"] or {})
+    renamed = {_bare(old): new for old, new in (given.get("tensors_to_rename") or {}).items()}
+    result = result.rename(renamed) if renamed else result
+    if given.get("name"):
+        result.model.graph.name = given["name"]
+    if given["output_path"] is not None:
+        Path(given["output_path"]).parent.mkdir(parents=True, exist_ok=True)
+        result.save(given["output_path"])
+    return result.proto, None

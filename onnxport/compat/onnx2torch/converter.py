@@ -1,4 +1,4 @@
-"""``onnx2torch.convert``, on `onnxport.convert`."""
+"""``onnx2torch.converter``, on `onnxport.convert`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,6 @@
+"""``onnx2torch``, on `onnxport.convert`: ``from onnxport.compat import onnx2torch`` stands for ``import onnx2torch``."""
+
+from onnxport.compat.onnx2torch import converter as converter
+from onnxport.compat.onnx2torch import node_converters as node_converters
+from onnxport.compat.onnx2torch.converter import convert as convert
+from onnxport.version import __version__ as __version__

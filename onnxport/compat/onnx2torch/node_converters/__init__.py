@@ -1,0 +1,3 @@
+"""``onnx2torch.node_converters``."""
+
+from onnxport.compat.onnx2torch.node_converters import registry as registry
