@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from onnxport.compat.arguments import refuse_others
 from onnxport.converters.convert import convert
@@ -63,6 +63,11 @@ class Program(OnnxModel):
     It is called with tensors, as the module is, and gives a tuple of tensors.
     """
 
+    _again: Callable[[Mapping[str, Any]], OnnxModel] | None = None  # the export with the weights of a state
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_again"}
+
     @property
     def model_proto(self) -> Any:
         """The model as a protobuf message."""
@@ -72,18 +77,19 @@ class Program(OnnxModel):
         """Changes nothing: the graph was written without what it does not need."""
 
     def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes the values of weights from a module's state; names that the graph lacks are left out.
+        """Takes the values of weights from a state of the module, which is converted and proved again with them.
+
+        A weight may stand in the graph in another layout than in the module, so that nothing less is safe. Names that the
+        module lacks are left out.
 
         Raises:
-            InvalidInputError: a weight has another shape.
+            InvalidInputError: a weight has another shape, or what was exported takes no weights.
+            OnnxportError: see `onnxport.convert`.
         """
-        for name, value in self.model.graph.initializers.items():
-            if name not in state_dict:
-                continue
-            given = np.asarray(_array(state_dict[name]))
-            if tuple(given.shape) != tuple(value.shape or ()):
-                raise _refused(f"apply_weights: {name!r} is {list(given.shape)}, the graph's {list(value.shape or ())}")
-            value.const_value = ir.tensor(given, name=name)
+        if self._again is None:
+            raise _refused("apply_weights: the module is not at hand any more: export it again with its weights")
+        result = self._again(state_dict)
+        self.model, self.report, self.notes = result.model, result.report, result.notes
         self.release()
 
     def initialize_inference_session(self, *_: object, **__: object) -> None:
@@ -201,19 +207,23 @@ def export(
         dynamic_shapes = {}
     names = list(input_names or ())
     every = bool(names) and len(names) == len(own)
-    with _Mode(model, training):
-        result: OnnxModel = convert(
-            model,
-            inputs=positional or None,
-            kwargs=named or None,
-            dynamic_shapes=dynamic_shapes,
-            input_names=names if every else None,
-            output_names=output_names,
-            target_opset=_opsets(opset_version, custom_opsets),
-        )
-    if names and not every:
-        result = _with_names(result, model, names)
+
+    def converted(module: Any) -> OnnxModel:
+        with _Mode(module, training):
+            result: OnnxModel = convert(
+                module,
+                inputs=positional or None,
+                kwargs=named or None,
+                dynamic_shapes=dynamic_shapes,
+                input_names=names if every else None,
+                output_names=output_names,
+                target_opset=_opsets(opset_version, custom_opsets),
+            )
+        return _with_names(result, module, names) if names and not every else result
+
+    result = converted(model)
     program = Program(result.model, report=result.report, notes=result.notes, runtime=result.runtime)
+    program._again = lambda state: converted(_with_weights(model, state))
     if keep_initializers_as_inputs:
         _weights_as_inputs(program)
     if hasattr(f, "write"):
@@ -226,6 +236,20 @@ def export(
         os.makedirs(artifacts_dir, exist_ok=True)
         program.report.to_html(os.path.join(artifacts_dir, "onnx_export_report.html"))
     return program
+
+
+def _with_weights(module: Any, state: Mapping[str, Any]) -> Any:
+    """A copy of the module with the weights of a state."""
+    own = module.state_dict() if hasattr(module, "load_state_dict") else None
+    if own is None:
+        raise _refused(f"apply_weights: a {type(module).__name__} takes no weights: export the module again with them")
+    taken = {name: value for name, value in state.items() if name in own}
+    for name, value in taken.items():
+        if tuple(value.shape) != tuple(own[name].shape):
+            raise _refused(f"apply_weights: {name!r} is {list(value.shape)}, the module's {list(own[name].shape)}")
+    module = copy.deepcopy(module)
+    module.load_state_dict(taken, strict=False)
+    return module
 
 
 def _opsets(version: int | None, others: Mapping[str, int] | None) -> Any:

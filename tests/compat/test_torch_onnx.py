@@ -1,6 +1,7 @@
 """Ten programs as torch.onnx's documentation has them, and each argument that is honoured or refused."""
 
 import io
+import pickle
 
 import numpy as np
 import onnx
@@ -190,8 +191,25 @@ def test_weights_of_another_shape_are_refused():
     from onnxport.compat import torch_onnx_export
 
     program = torch_onnx_export(torch.nn.Linear(3, 2).eval(), torch.ones(4, 3))
-    with pytest.raises(ValueError, match=r"apply_weights: 'weight' is \[5, 3\], the graph's \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"apply_weights: 'weight' is \[5, 3\], the module's \[2, 3\]"):
         program.apply_weights(torch.nn.Linear(3, 5).state_dict())
+
+
+def test_weights_of_later_come_in_the_graphs_layout():
+    """A graph holds the projections of attention transposed, which a square matrix does not show."""
+    from onnxport.compat import torch_onnx_export
+
+    torch.manual_seed(0)
+    first, later = (torch.nn.MultiheadAttention(4, 2, batch_first=True).eval() for _ in range(2))
+    torch.nn.init.normal_(later.out_proj.weight)
+    x = torch.randn(2, 5, 4)
+    program = torch_onnx_export(first, (x, x, x))
+    program.apply_weights({**later.state_dict(), "unknown": torch.ones(2)})
+    torch.testing.assert_close(program(x, x, x)[0], later(x, x, x)[0])
+    with pytest.raises(ValueError, match="the module is not at hand"):
+        pickle.loads(pickle.dumps(program)).apply_weights(later.state_dict())
+    with pytest.raises(ValueError, match="a ExportedProgram takes no weights"):
+        torch_onnx_export(torch.export.export(first, (x, x, x))).apply_weights(later.state_dict())
 
 
 def test_every_argument_of_torch_is_there():
