@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import onnx_ir as ir
 
 STATE = "onnxport.state"  # the metadata key of the file
+
+
+@dataclass(frozen=True)
+class Content:
+    """A tensor that no operator of the graph reads: its ONNX type by name, its sizes and its bytes, as a raw initializer's."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def array(self) -> np.ndarray:
+        """The tensor.
+
+        >>> Content("INT64", (1, 2), bytes([7] + 7 * [0] + [8] + 7 * [0])).array().tolist()
+        [[7, 8]]
+        """
+        return np.frombuffer(self.data, ir.DataType[self.dtype].numpy()).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -18,14 +40,16 @@ class ModuleState:
         buffers: initializers that are buffers, not parameters.
         transient: initializers that the state dict leaves out.
         numbers: whole numbers of the state dict that the graph does not use, as the batches that a norm has seen.
-        unused: other keys of the state dict whose content the graph does not use, and does not hold.
-        cached: those of them out of which the module made constants of the graph before it was traced, with checksums.
+        contents: small tensors of the state dict that the graph does not use.
+        unused: other keys of the state dict whose content the graph does not use, and the file does not hold.
+        cached: those of the last two out of which the module made constants of the graph before it was traced, with checksums.
     """
 
     keys: tuple[tuple[str, str], ...] = ()
     buffers: frozenset[str] = frozenset()
     transient: frozenset[str] = frozenset()
     numbers: tuple[tuple[str, int], ...] = ()
+    contents: tuple[tuple[str, Content], ...] = ()
     unused: tuple[str, ...] = ()
     cached: tuple[tuple[str, str], ...] = ()
 
@@ -47,6 +71,9 @@ def written(state: ModuleState) -> str:
         "buffers": sorted(state.buffers),
         "transient": sorted(state.transient),
         "numbers": dict(state.numbers),
+        "contents": {
+            key: [item.dtype, list(item.shape), base64.b64encode(item.data).decode()] for key, item in state.contents
+        },
         "unused": list(state.unused),
         "cached": dict(state.cached),
     }
@@ -69,14 +96,27 @@ def read(metadata: Mapping[str, str]) -> ModuleState:
         numbers = tuple((name, int(number)) for name, number in parts.get("numbers", {}).items())
         unused = tuple(parts.get("unused", ()))
         cached = tuple(parts.get("cached", {}).items())
+        contents = tuple(
+            (name, Content(dtype, tuple(shape), base64.b64decode(data, validate=True)))
+            for name, (dtype, shape, data) in parts.get("contents", {}).items()
+        )
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, RecursionError):  # written by someone else
         return ModuleState()
     texts = [*(name for pair in keys for name in pair), *(name for kind in names.values() for name in kind), *unused]
     texts += [text for pair in cached for text in pair]
-    if not all(isinstance(name, str) and name for name in texts):
+    if not all(isinstance(name, str) and name for name in texts) or not all(_is_whole(item) for _, item in contents):
         return ModuleState()
     counts = tuple(item for item in numbers if _is_count(item[1]))
-    return ModuleState(keys, names["buffers"], names["transient"], counts, unused, cached)
+    return ModuleState(keys, names["buffers"], names["transient"], counts, contents, unused, cached)
+
+
+def _is_whole(item: Content) -> bool:
+    """Whether a content's bytes are those that its type and sizes ask for."""
+    try:
+        size = ir.DataType[item.dtype].numpy().itemsize
+    except (KeyError, TypeError):
+        return False
+    return all(type(dim) is int and dim >= 0 for dim in item.shape) and prod(item.shape) * size == len(item.data)
 
 
 def _is_count(number: int) -> bool:

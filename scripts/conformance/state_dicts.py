@@ -3,9 +3,10 @@
     nice python -m scripts.conformance.state_dicts --results build/state_dicts.jsonl [--timm]
     python -m scripts.conformance.state_dicts --results build/state_dicts.jsonl --report docs/conformance/state_dicts.md
 
-*right*: the module that comes back has the original's keys in their order, with equal shapes and values. *unused*: it lacks keys
-alone that the traced call does not use, which no graph holds. Both load the whole state dict of the original strictly; rows of
-*unused* that ran before that was asked loaded the keys that came back. A later run goes on where the first stopped.
+*right*: the module that comes back has the original's keys in their order, with equal shapes and values. *unused*: it lacks
+keys alone that the traced call does not use, which a file does not hold where they are large. Both load the whole state dict
+of the original strictly; rows of *unused* that ran before that was asked loaded the keys that came back. A later run goes on
+where the first stopped.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.pytorch_checksums import checksum
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.module_state import ModuleState
+from onnxport.graph.module_state import Content, ModuleState
 from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.lowerings.complex_numbers import mark_complex
 from onnxport.tracing.pytorch_deferred import StreamedTensor, weight_of
@@ -22,6 +22,8 @@ from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
 _FOLDABLE = 1024
+# Of a state dict's tensors that the graph does not use, so many bytes come into the file, or none: they are to cost nothing.
+_KEPT = 1 << 18
 # So many different numbers are no accident.
 _TELLING = 4
 # Element types that torch hands to NumPy.
@@ -83,26 +85,35 @@ class Boundary:
     def state(self, graph: ir.Graph) -> ModuleState:
         """What the module's state dict has beyond the initializers that the finished graph holds."""
         held = {name for name in graph.initializers if not is_written_constant(name)}
-        keys, numbers, unused = [], [], []
-        for key, tensor in self._program.state_dict.items():
-            holder = self._holders.get(_identity(tensor), key)
-            if holder in held:
-                keys.append((key, holder))
-            elif tensor.dtype == torch.int64 and tensor.dim() == 0 and tensor.device.type != "meta":
-                keys.append((key, key))
-                numbers.append((key, int(tensor)))
-            else:
-                unused.append(key)
-        specs = self._program.graph_signature.input_specs
-        trained = {
-            self._holders.get(_identity(self._tensor(spec))) for spec in specs if spec.kind is InputKind.PARAMETER
+        state = self._program.state_dict
+        holders = {key: self._holders.get(_identity(tensor), key) for key, tensor in state.items()}
+        numbers = {
+            key: int(tensor)
+            for key, tensor in state.items()
+            if holders[key] not in held and tensor.dtype == torch.int64 and not tensor.dim() and not _is_away(tensor)
         }
-        buffers = held - trained
-        transient = held - {holder for _, holder in keys}
+        unused = [key for key in state if holders[key] not in held and key not in numbers]
+        first: dict[str, str] = {}  # of the keys that share a content
+        for key in unused:
+            first.setdefault(holders[key], key)
+        holders |= {key: first[holders[key]] for key in unused}
+        contents = _contents({key: state[key] for key in first.values()})
+        lacking = [key for key in unused if holders[key] not in contents]
+        keys = [(key, key if key in numbers else holders[key]) for key in state if key not in lacking]
+        specs = self._program.graph_signature.input_specs
+        parameters = [self._tensor(spec) for spec in specs if spec.kind is InputKind.PARAMETER]
+        trained = {first.get(holder, holder) for item in parameters if (holder := self._holders.get(_identity(item)))}
         constants = [self._tensor(spec) for spec in specs if spec.kind is InputKind.CONSTANT_TENSOR]
-        contents = {key: self._program.state_dict[key] for key in unused}
-        cached = tuple((key, checksum(item)) for key, item in contents.items() if _is_cached(item, constants))
-        return ModuleState(tuple(keys), frozenset(buffers), frozenset(transient), tuple(numbers), tuple(unused), cached)
+        cached = tuple((key, checksum(state[key])) for key in unused if _is_cached(state[key], constants))
+        return ModuleState(
+            tuple(keys),
+            frozenset({*held, *contents} - trained),
+            frozenset(held - {holder for _, holder in keys}),
+            tuple(numbers.items()),
+            tuple(contents.items()),
+            tuple(lacking),
+            cached,
+        )
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:
@@ -131,6 +142,22 @@ class Boundary:
         if complex_valued:
             mark_complex(value)
         return value
+
+
+def _is_away(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's values are not in memory."""
+    return tensor.device.type == "meta" or weight_of(tensor) is not None
+
+
+def _contents(tensors: Mapping[str, torch.Tensor]) -> dict[str, Content]:
+    """The contents of tensors; nothing where they are large or one of them can't be written."""
+    each = tensors.values()
+    if any(_is_away(tensor) or tensor.dtype not in {*NUMPY, torch.bfloat16} for tensor in each):
+        return {}
+    if sum(tensor.numel() * tensor.element_size() for tensor in each) > _KEPT:
+        return {}
+    stored = {name: TorchTensor(tensor.detach().cpu().contiguous()) for name, tensor in tensors.items()}
+    return {name: Content(item.dtype.name, tuple(tensors[name].shape), item.tobytes()) for name, item in stored.items()}
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:

@@ -58,6 +58,7 @@ class Paths:
             self.of(value)
         by_name = {value.name or "": path for value, path in self._paths.items()}
         self.of_key = {key: by_name[key] if key in by_name else self.take(cleaned(key)) for key, _ in keys}
+        by_name = {**self.of_key, **by_name}
         self._keys = {self.of_key[key]: by_name.get(holder, self.of_key[key]) for key, holder in keys}
         self._of_holder: dict[str, list[str]] = {}
         for key, holder in self._keys.items():

@@ -245,12 +245,17 @@ class RootRecorder(Recorder):
     def reserve(self, initializers: Iterable[ir.Value], state: ModuleState) -> None:
         """Takes the paths of a model's initializers before anything else does, and what the file tells of their module."""
         self._held = held = list(initializers)
-        known = {value.name for value in held} | {name for name, _ in state.numbers}
+        known = {value.name for value in held} | {name for name, _ in (*state.numbers, *state.contents)}
         self.paths = Paths(held, [item for item in state.keys if item[1] in known])
         self._state = state
         for name, number in state.numbers:
             if name in self.paths.of_key:
                 self.attributes[self.paths.of_key[name]] = torch.tensor(number)
+        for name, content in state.contents:
+            if name in self.paths.of_key:
+                tensor = from_numpy(content.array(), ir.DataType[content.dtype])
+                trained = tensor.dtype.is_floating_point and name not in state.buffers
+                self.attributes[self.paths.of_key[name]] = torch.nn.Parameter(tensor) if trained else tensor
         for value in held:  # of the state dict, and used by nothing
             if not value.uses() and not value.is_graph_output() and value.name in self.paths.of_key:
                 self.attributes[self.paths.of(value)] = self._content(value)
