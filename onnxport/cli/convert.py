@@ -80,15 +80,18 @@ def carry_out(order: Order) -> dict[str, Any]:
         OnnxportError: see `onnxport.convert`.
     """
     from onnxport.converters.convert import convert as convert_model
+    from onnxport.converters.convert import save
 
     target, model, arguments = _prepared(order)
-    place = order.output or _free_place(model, target)
+    place = order.output or order.emit_code or _free_place(model, target)
     started = time.perf_counter()
     early = None if order.static else place
     result = convert_model(model.model, target.name, inputs=model.inputs, output=early, **arguments)
     if order.static:
         result = _fixed(result, model, arguments, validate=order.validate)
         result.save(place)
+    if order.emit_code is not None and place != order.emit_code:
+        save(result, target.name, order.emit_code)
     report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     if order.test_data:
         _write_test_data(model, result, place, arguments)
@@ -175,6 +178,10 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
     target = _target(order, folder)
     if order.output is not None:
         _check_output(order.output, target, folder)
+    if order.emit_code is not None and (order.emit_code.suffix != ".py" or ".py" not in target.files.writes):
+        raise InvalidInputError(
+            f"--emit-code {str(order.emit_code)!r}: a PyTorch module is written as source, to a file in .py; give --to pytorch"
+        )
     if order.test_data:
         _check_test_data(order, target, folder)
     model = order.resolve(order.source)
@@ -205,7 +212,7 @@ _SAME_VALUES = _PROOF | frozenset(
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
 _OWN = frozenset(
     "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check "
-    "test_data static tag concrete_function load_op_libraries".split()
+    "test_data static emit_code tag concrete_function load_op_libraries".split()
 )
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(
@@ -246,7 +253,7 @@ def _target(order: Order, source: Framework | None) -> Framework:
         except InvalidInputError as error:
             raise InvalidInputError(f"--to: {error}") from None
     if order.output is None:
-        return frameworks.get(frameworks.HUB)
+        return frameworks.get(frameworks.HUB if order.emit_code is None else "pytorch")
     suffix = order.output.suffix.lower()
     for framework in (*frameworks.registered(), *frameworks.discover()):
         if suffix in framework.files.writes:

@@ -141,12 +141,17 @@ _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 ARGUMENTS = {"opset": "target_opset", "extra_opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
 
 
+_SOURCE = ".py"
+
+
 def shown(parameter: str, source: Framework | None, target: Framework | None) -> bool:
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
     if parameter in ("runtimes", "static"):  # of ONNX files
         return target is None or target.is_hub
+    if parameter == "emit_code":
+        return target is None or _SOURCE in target.files.writes
     if parameter == "option":  # of estimators, or of weights in few bits
         return takes("options", source, target) or takes("dtype", source, target)
     if parameter == "weights":  # they go into what a factory returns; most files hold their own

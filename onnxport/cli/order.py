@@ -53,6 +53,9 @@ class Order(ProofOptions):
     outputs_as_nchw: Annotated[Words, Option(help="Outputs to give as NCHW.")] = None
     cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
     cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
+    emit_code: Annotated[
+        Path | None, Option(help="Write the PyTorch module as plain source too: net.py, and net.safetensors beside it.")
+    ] = None
     methods: shared.Methods = None
     runtimes: shared.Runtimes = None
     option: Annotated[

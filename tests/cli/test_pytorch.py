@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -162,3 +163,28 @@ def test_all_unsupported_operators_are_named_at_once(run, module):
     ops = [item["op"] for item in done.json["error"]["operators"]]
     assert ops == ["aten::linalg_eigvals.default", "aten::linalg_eig.default"]
     assert all(".py:" in item["where"] for item in done.json["error"]["operators"])
+
+
+@pytest.mark.parametrize(
+    "options", [["--emit-code", "code/net.py"], ["-o", "net.pt2", "--to", "pytorch", "--emit-code", "code/net.py"]]
+)
+def test_plain_source_is_written_too(run, module, tmp_path, options):
+    (tmp_path / "code").mkdir()
+    assert run("convert", f"{module(MODELS)}:with_inputs", "-o", "net.onnx").code == 0
+    done = run("convert", "net.onnx", "--json", *options, "--emit-code", "code/net.py")
+    assert (done.code, done.err, done.json["to"]) == (0, "", "pytorch")
+    assert (tmp_path / done.json["output"]).exists()
+    assert sorted(item.name for item in (tmp_path / "code").iterdir()) == ["net.py", "net.safetensors"]
+    names = {"__file__": str(tmp_path / "code" / "net.py"), "__name__": "net"}
+    exec((tmp_path / "code" / "net.py").read_text(), names)
+    x = torch.randn(5, 4)
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    expected = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    np.testing.assert_allclose(names["load"]()(x).detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [["--emit-code", "net.txt"], ["-o", "two.onnx", "--emit-code", "net.py"]])
+def test_source_is_of_pytorch_alone(run, module, options):
+    done = run("convert", f"{module(MODELS)}:with_inputs", *options)
+    assert done.code == 2
+    assert "a PyTorch module is written as source, to a file in .py; give --to pytorch" in done.err
