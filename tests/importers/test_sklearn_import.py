@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import onnxport
 
@@ -14,7 +15,8 @@ pytestmark = pytest.mark.sklearn
 
 import pandas as pd  # noqa: E402
 import scipy.sparse as sp  # noqa: E402
-from sklearn.base import clone  # noqa: E402
+from scipy.special import softmax  # noqa: E402
+from sklearn.base import clone, is_classifier  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.compose import make_column_transformer  # noqa: E402
 from sklearn.ensemble import StackingClassifier, VotingClassifier  # noqa: E402
@@ -187,3 +189,24 @@ def test_what_does_not_fit_is_refused():
         OnnxEstimator().fit(SAMPLES)
     with pytest.raises(onnxport.UnsupportedOperator, match="without inputs"):
         onnxport.convert(graph("() => (float[1] y) { y = Constant<value = float[1] {1}>() }"), to="sklearn")
+
+
+@pytest.mark.parametrize("zipmap", [False, True])
+def test_labels_of_all_rows_in_one(zipmap):
+    """skl2onnx writes the labels of quadratic discriminant analysis so: ArrayFeatureExtractor takes along the last axis."""
+    end = "maps = ai.onnx.ml.ZipMap <classlabels_int64s = [3, 5, 8]> (p)" if zipmap else "maps = Identity(p)"
+    text = f"""<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]> g (float[n,3] x) => (int64[1,n] label, {{}} maps)
+      <int64[3] classes = {{3, 5, 8}}> {{
+      best = ArgMax <axis = 1> (x) label = ai.onnx.ml.ArrayFeatureExtractor(classes, best) p = Softmax(x) {end} }}"""
+    proto = onnx.parser.parse_model(text.replace("{}", "float[n,3]"))
+    if zipmap:
+        number = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+        rows = helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.INT64, number))
+        proto.graph.output[1].CopyFrom(helper.make_value_info("maps", rows))
+    model = onnxport.convert(proto, to="sklearn")
+    rows = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
+    assert is_classifier(model)
+    assert model.classes_.tolist() == [3, 5, 8]
+    for some in (rows, rows[:1]):
+        assert model.predict(some).tolist() == model.classes_[some.argmax(1)].tolist()
+        np.testing.assert_allclose(model.predict_proba(some), softmax(some, axis=1), rtol=1e-5)

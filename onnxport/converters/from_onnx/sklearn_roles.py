@@ -92,7 +92,7 @@ def _by_name(name: str) -> Output:
 def _guessed(values: Sequence[ir.Value]) -> list[Output]:
     """A label beside scores is a classifier's, rows of several numbers under a name of features a transformer's."""
     outputs = [_by_name(value.name or "") for value in values]
-    labels = next((i for i, value in enumerate(values) if _is_label(value)), None)
+    labels = next((i for i, value in enumerate(values) if _is_label(value) or is_row_of_labels(value)), None)
     scores = [i for i, value in enumerate(values) if _is_map(value) or _is_float(value)]
     if labels is not None:
         outputs[labels] = replace(outputs[labels], method="predict", index=None)
@@ -116,6 +116,8 @@ def _compared(output: Output, value: ir.Value) -> Output:
         return output
     if _is_map(value):
         return replace(output, form="zipmap")
+    if is_row_of_labels(value):
+        return _by_name(output.name)
     raw = output.method == "decision_function" and _width(value) == 2
     lone = output.method == "predict_proba" and output.form == "array" and _width(value) in (1, None)
     return _by_name(output.name) if raw or lone else output
@@ -195,6 +197,12 @@ def _is_regression(value: ir.Value) -> bool:
 
 def _is_label(value: ir.Value) -> bool:
     return isinstance(value.type, ir.TensorType) and value.dtype in _LABELS and _width(value) == 1
+
+
+def is_row_of_labels(value: ir.Value) -> bool:
+    """Whether the labels of all rows stand in one, [1, N], as skl2onnx writes those of discriminant analysis."""
+    shape = list(value.shape or ()) if isinstance(value.type, ir.TensorType) and value.dtype in _LABELS else []
+    return len(shape) == 2 and shape[0] == 1 and not isinstance(shape[1], int)
 
 
 def _is_float(value: ir.Value) -> bool:
