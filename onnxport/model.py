@@ -215,8 +215,10 @@ class OnnxModel:
 
         Raises:
             SavingError: the files can't be written; what stood there is untouched.
-            InvalidInputError: `external_data` is False for weights that one file can't hold.
+            InvalidInputError: `external_data` is False for weights that one file can't hold; or `path` names a folder, or a
+                file of another framework.
         """
+        import_module("onnxport.frameworks.files").check_name(path)
         save_file(self.model, path, external_data=external_data)
 
     def rename(self, names: Mapping[str, str], *, nodes: Mapping[str, str] | None = None) -> OnnxModel:

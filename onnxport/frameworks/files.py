@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 
 from onnxport.errors import InvalidInputError, InvalidModelError
-from onnxport.frameworks.descriptor import Framework
-from onnxport.frameworks.registry import discover, registered
+from onnxport.frameworks.descriptor import HUB, Framework
+from onnxport.frameworks.registry import discover, get, registered
 
 
 def of_path(path: str | os.PathLike[str]) -> str:
@@ -54,6 +54,31 @@ def _reader(place: Path, frameworks: tuple[Framework, ...]) -> Framework | None:
 def _marked(place: Path, framework: Framework) -> bool:
     folder = framework.files.folder
     return folder is not None and any((place / name).exists() for name in folder.marks)
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuses to write an ONNX model under a name that says that it holds something else.
+
+    Raises:
+        InvalidInputError: it ends as files of another framework or as a folder.
+    """
+    place, name = Path(path), os.fspath(path)
+    if name.endswith(("/", os.sep)):
+        raise InvalidInputError(f"{name!r} is the name of a folder: name the file, {str(place / 'model.onnx')!r}")
+    suffix, hub = place.suffix.lower(), get(HUB)
+    if suffix in hub.files.writes:
+        return
+    for item in registered():
+        if suffix in (*item.files.writes, *item.files.reads, *item.files.weights_alone):
+            way = (
+                f"onnxport.convert(model, to={item.name!r}, output={name!r}), or "
+                if suffix in item.files.writes
+                else ""
+            )
+            raise InvalidInputError(
+                f"{name!r}: {suffix} files are {item.title}'s, and this writes {hub.title}: {way}name it "
+                f"{place.with_suffix(hub.files.writes[0]).name!r}"
+            )
 
 
 def check_place(path: str | os.PathLike[str], target: Framework, source: Framework | None = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
 _load = Lazy("onnxport.tracing.keras:load")
@@ -41,6 +42,29 @@ def input_shapes(model: Any, tensors: Sequence[Any]) -> list[tuple[int | None, .
         getattr(item, "stateful", False) for item in model._flatten_layers()
     )
     return [(None, *item.shape[1:]) if opened and len(item.shape) else tuple(item.shape) for item in tensors]
+
+
+def check_values(model: object, inputs: object, kwargs: object = None) -> None:
+    """Refuses specifications in the place of arrays, such as `tf.TensorSpec` and `keras.Input`: a model is run on examples.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    import keras
+
+    for leaf in keras.tree.flatten((inputs, kwargs)):
+        symbolic = isinstance(leaf, keras.KerasTensor)
+        described = hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "values")
+        if not symbolic and (not described or hasattr(leaf, "__array__")):
+            continue
+        known = leaf.shape is not None and getattr(leaf.shape, "rank", 0) is not None
+        sizes = tuple(1 if size is None else int(size) for size in leaf.shape) if known else ()
+        dtype = getattr(leaf.dtype, "name", leaf.dtype) or "float32"
+        knows = "" if input_structure(model) is None else "; the model knows its inputs, so inputs= may be left out"
+        raise InvalidInputError(
+            f"inputs= holds a {type(leaf).__name__}, which has no values: give an array, numpy.zeros({sizes}, {dtype!r}) for "
+            f"one{knows}"
+        )
 
 
 FRAMEWORK = Framework(

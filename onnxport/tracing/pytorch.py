@@ -30,6 +30,7 @@ from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_joins import joined
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
+from onnxport.tracing.pytorch_numpy import OtherThanNumpyError, check_types
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
 from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
@@ -161,12 +162,18 @@ def _first(
     The last resort is to trace the user's own module, not a shell of it; and where there are calls of `freezing`, with the
     answers that these get.
     """
-    first, registered = None, False
+    first: Exception | None = None
+    registered = False
     for strict, apart_from_user in ((False, True), (True, False), (False, False)):
         for call, shapes, note in attempts:
             while True:
                 try:
                     program, notes = _export(call, shapes, strict, apart_from_user)
+                    if strict:
+                        check_types(program, call)
+                except OtherThanNumpyError as error:
+                    first = error
+                    break
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first = first or error
                     if not registered and _classes_registered(call):

@@ -11,11 +11,13 @@ import traceback
 import torch
 
 from onnxport.graph.provenance import relative_path
+from onnxport.tracing.pytorch_numpy import OtherThanNumpyError
 from onnxport.tracing.pytorch_quantized import is_readable
 from onnxport.tracing.pytorch_values import failed_on_values
 
 # Folders of code that is neither the user's nor a library's with models.
 OWN = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__)))
+_ARRAYS = tuple(f"{os.sep}site-packages{os.sep}{name}{os.sep}" for name in ("numpy", "scipy", "einops"))
 
 _ON_VALUES = (
     "Python decides there on the value of a tensor: write it with torch.where or torch.cond, "
@@ -31,6 +33,7 @@ _ON_PACKED = (
 _FIXED = r"You marked L\['(\w+)'\](\S*?)\.size\(\)\[(\d+)\] as dynamic but .*? constant \((\d+)\)"
 _FIXED_NAME = r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)"
 _NO_TENSORS = r"Found <class '(?:builtins\.)?([\w.]+)'> in output, which is not a known type"
+_NUMPY_CALLED = ".numpy() is not supported"
 _CLOSING = "The error above occurred when calling"
 _ON_FROZEN = (
     'A value frozen by strategy="trace" is not enough there: write it with torch.where or torch.cond, or leave it to the code '
@@ -38,6 +41,7 @@ _ON_FROZEN = (
 )
 _ON_FAKES = "Register what shape and type it gives, with torch.library.register_fake or @operator.register_fake."
 _ON_RESULTS = "Return tensors, in tuples, lists, dicts or dataclasses where they are several."
+_ON_NUMPY = "Compute with torch, not with NumPy, or leave that step to the code around the model."
 _OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic dimensions."
 
 
@@ -64,6 +68,10 @@ def reason(model: object, error: Exception | None, *, frozen: bool = False) -> s
         why = f"{name} does not trace with the dynamic sizes: it needs {' and '.join(dict.fromkeys(needs))}."
     elif kind:
         why = f"{name} gives a {kind[1]}, which is no tensor."
+    elif isinstance(error, OtherThanNumpyError):
+        why = f"torch.export can't trace {name}: {text}."
+    elif _NUMPY_CALLED in str(error):
+        why = f"torch.export can't trace {name}: NumPy computes there, and has no part in a graph."
     elif error is not None and failed_on_values(error):
         why = f"torch.export can't trace {name}: it asks for the value of a tensor ({type(error).__name__})."
     return "\n".join([*([place] if place else []), why, _way_out(error, frozen)])
@@ -81,6 +89,8 @@ def _path(root: str, rest: str) -> str:
 def _way_out(error: Exception | None, frozen: bool) -> str:
     if error is not None and failed_on_values(error):
         return _ON_FROZEN if frozen else _ON_VALUES
+    if isinstance(error, OtherThanNumpyError) or _NUMPY_CALLED in str(error):
+        return _ON_NUMPY
     if "no fake impl registered" in str(error):
         return _ON_FAKES
     if re.search(_NO_TENSORS, str(error)):
@@ -89,14 +99,17 @@ def _way_out(error: Exception | None, frozen: bool) -> str:
 
 
 def place_of(error: Exception | None) -> str:
-    """The innermost line that is neither torch's nor ours; empty where there is none."""
+    """The innermost line that is neither torch's nor ours nor in a library of arrays; empty where there is none."""
+    if isinstance(error, OtherThanNumpyError):
+        return "" if error.place is None else _spelled(*error.place)
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     user = [frame for frame in frames if not frame.filename.startswith((*OWN, "<"))]
-    if not user:
-        return ""
-    last = user[-1]
-    code = linecache.getline(last.filename, last.lineno or 0).strip()
-    return f"{relative_path(last.filename)}:{last.lineno}: {code}"
+    user = [frame for frame in user if not any(part in frame.filename for part in _ARRAYS)] or user
+    return _spelled(user[-1].filename, user[-1].lineno or 0) if user else ""
+
+
+def _spelled(file: str, line: int) -> str:
+    return f"{relative_path(file)}:{line}: {linecache.getline(file, line).strip()}"
 
 
 def _quantised(model: object) -> str:

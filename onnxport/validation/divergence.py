@@ -49,30 +49,40 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
 
 
 def by_source_node(
-    model: ir.Model, results: Mapping[str, Any], feeds: Mapping[str, Any], *, forms_vary: bool = False
+    model: ir.Model,
+    results: Mapping[str, Any],
+    feeds: Mapping[str, Any],
+    *,
+    forms_vary: bool = False,
+    operators: str = "",
 ) -> dict[str, Any]:
     """Values of the converted graph that the source's nodes computed, from results by the source node's name.
 
     Raises:
         OnnxportError: their forms may differ, and the graph can't run.
     """
-    names = source_names(model, results, forms_vary=forms_vary)
+    names = source_names(model, results, forms_vary=forms_vary, operators=operators)
     if not forms_vary or not names:
         return {name: results[own] for name, own in names.items()}
     run = values_in_slices(model, feeds)
     return {name: in_form_of(value, results[names[name]]) for name, value in run if name in names}
 
 
-def source_names(model: ir.Model, results: Mapping[str, Any], *, forms_vary: bool = False) -> dict[str, str]:
+def source_names(
+    model: ir.Model, results: Mapping[str, Any], *, forms_vary: bool = False, operators: str = ""
+) -> dict[str, str]:
     """For values of the converted graph the source node that computed them, by name, from results by the latter.
 
     The last ONNX node of a source operator gives its result; one whose element type or shape is not the source's does not
-    count. With `forms_vary` it may differ in the place of the channels and the width of its type: see `in_form_of`.
+    count. With `forms_vary` it may differ in the place of the channels and the width of its type: see `in_form_of`. `operators`
+    is how the names of the source's operators start.
     """
     values: dict[str, str] = {}
     for name, node in _last_nodes(model).items():
         own = name if name in results else name.rpartition("/")[2]  # a PyTorch node's name follows its module's
         result, value = results.get(own), node.outputs[0]
+        if not node.metadata_props.get(f"{PREFIX}op", "").startswith(operators):
+            continue
         if not isinstance(result, np.ndarray) or len(node.outputs) != 1 or not value.name:
             continue
         forms = [result]

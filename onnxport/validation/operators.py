@@ -101,7 +101,7 @@ def _run_each(parties: Comparison, graph: ir.Model, item: InputSet, feeds: Mappi
 
 
 def _names(source: Runner, graph: ir.Model, kinds: Mapping[str, np.ndarray]) -> dict[str, str]:
-    return source_names(graph, kinds, forms_vary=source.inner_forms_vary)
+    return source_names(graph, kinds, forms_vary=source.inner_forms_vary, operators=source.inner_operators)
 
 
 def _distance(expected: np.ndarray, result: Any) -> float:

@@ -346,8 +346,10 @@ def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
     inner = parties.source.intermediates(parties.source_leaves(item.leaves))
     # Two ONNX graphs share the names of their values; another source's values are matched by where the nodes came from.
     try:
-        vary = parties.source.inner_forms_vary
-        reference = inner if parties.source.graph is not None else by_source_node(graph, inner, feeds, forms_vary=vary)
+        reference = inner
+        if parties.source.graph is None:
+            vary, operators = parties.source.inner_forms_vary, parties.source.inner_operators
+            reference = by_source_node(graph, inner, feeds, forms_vary=vary, operators=operators)
         return first_divergence(graph, feeds, reference)
     except OnnxportError:  # the search is a service; its failure must not hide the verdict
         return None

@@ -47,6 +47,7 @@ MALFORMED = [
     ("g (float[n] x) => (float[n] z) { y = Neg(x) }", "nothing gives the output 'z'"),
     ("g (float[n] x) => (float[n] y) { y = Neg(x, x) }", "2 operands, its operator takes 1 to 1"),
     ("g (float[n] x) => (float[n] y) { y = Concat (x, x) }", "the attribute 'axis' is missing"),
+    ("g (float[n] x) => (float[n] y) { y = Relu <alpha = 0.5> (x) }", "Relu 'y': Relu-14 has no attribute 'alpha'"),
     ('g (float[n] x) => (float[n] y) { y = Concat <axis = "0"> (x, x) }', "'axis' is STRING, not INT"),
     ("g (float[n] x) => (float[n] y) { y = h.Wurst(x) }", "imports no opset of its domain"),
     ("g (float[1, 1, 4, 4] x) => (float[a, b, c, d] y) { y = MaxPool <kernel_shape = [0, 1]> (x) }", "'kernel_shape'"),

@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 import onnxport
-from onnxport.errors import UnsupportedOperator
+from onnxport.errors import InvalidModelError
 from onnxport.opset_maps import maps
 
 # Nothing is ever added here without a reason; what gets an entry is taken out (a test sees to it).
@@ -80,5 +80,5 @@ def test_no_entry_declares_a_version_that_does_not_exist():
 def test_an_attribute_of_another_version_is_refused(node, opset):
     pytest.importorskip("torch", reason="PyTorch is an extra")
     text = f'<ir_version: 8, opset_import: ["": {opset}]> g (float[2, 3] x) => (float[2, 3] y) {{ y = {node} }}'
-    with pytest.raises(UnsupportedOperator, match="has no attribute"):
+    with pytest.raises(InvalidModelError, match="has no attribute"):
         onnxport.convert(onnx.parser.parse_model(text), to="pytorch")

@@ -149,12 +149,38 @@ def test_classes_of_the_running_script_are_rebuilt(tmp_path):
     run(str(tmp_path / "script.py"))
 
 
-def test_debug_answers_with_the_backend_that_has_inner_values():
+def test_debug_has_inner_values_and_the_wrong_operator():
+    code = """
+    import onnx
+    from onnxport.converters.debugging import debug
+
+    class Gate(layers.Layer):
+        def call(self, x):
+            return x * keras.ops.sigmoid(x)
+
+    entry = keras.Input((9, 8, 3), name="pixels")
+    hidden = Gate(name="gate")(layers.BatchNormalization()(layers.Conv2D(4, 3, bias_initializer="glorot_normal")(entry)))
+    net = keras.Model(entry, layers.Dense(2, "gelu")(layers.GlobalAveragePooling2D()(hidden)))
+    made = onnxport.convert(net)
+    right = debug(net, made, inputs=(image,))
+    assert len(right.operators) > right.nodes / 2 and not right.wrong, right
+    proto = onnx.ModelProto()
+    proto.CopyFrom(made.proto)
+    [node] = [node for node in proto.graph.node if node.op_type == "Sigmoid"]
+    node.op_type = "Tanh"
+    wrong = debug(net, proto, inputs=(image,))
+    assert wrong.failed and wrong.worst.node.name == node.name and not wrong.wrong[0].where, wrong.wrong
+    assert onnxport.validate(net, proto, inputs=(image,)).divergence.node == node.name
+    """
+    run("-c", BEFORE + textwrap.dedent(code))
+
+
+def test_debug_of_a_model_that_was_rebuilt_answers_with_the_backend_that_has_inner_values():
     code = """
     import pytest
     from onnxport.converters.debugging import debug
-    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, "gelu")])
+    net = keras.Sequential([keras.Input((None, 4)), layers.LSTM(3)])
     with pytest.raises(onnxport.errors.InvalidInputError, match="on the torch backend: .* KERAS_BACKEND=tensorflow"):
-        debug(net, onnxport.convert(net), inputs=(np.ones((2, 4), np.float32),))
+        debug(net, onnxport.convert(net), inputs=(np.ones((2, 3, 4), np.float32),))
     """
     run("-c", BEFORE + textwrap.dedent(code))

@@ -15,6 +15,7 @@ from onnxport.errors import (
     UnsupportedOperator,
     first_line,
 )
+from onnxport.frameworks.keras import check_values
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
@@ -33,6 +34,8 @@ def export(model: Any, request: Request) -> OnnxModel:
     """
     if not callable(model):
         raise InvalidModelError(f"{type(model).__qualname__} is no Keras model or layer: pass the model itself")
+    for inputs in (request.inputs, *request.examples):
+        check_values(model, inputs, request.kwargs)
     own = backend()
     if own == "tensorflow":
         return _on_tensorflow(model, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,11 @@ import torch
 from onnxport.graph.provenance import Source, relative_path
 from onnxport.tracing.pytorch_nodes import module_stack
 
+# Calls of Keras' layers through PyTorch's, in which no line is the user's.
+_NO_PLACES = (
+    f"onnxport{os.sep}tracing{os.sep}keras_pytorch.py",
+    f"keras{os.sep}src{os.sep}backend{os.sep}torch{os.sep}",
+)
 _OPERATOR_NAMES: dict[Any, str] = {}
 
 
@@ -72,6 +78,9 @@ def place(trace: str) -> tuple[str, int | None]:
     while (start := trace.rfind('File "', 0, end)) >= 0:
         stop = trace.find('"', start + 6)
         file = trace[start + 6 : stop]
+        if any(part in file for part in _NO_PLACES):
+            end = start
+            continue
         number = trace[stop + 8 : trace.find(",", stop + 2)]
         here = (relative_path(file), int(number) if number.isdigit() else None)
         if "/torch/" not in file and not file.startswith("<"):

@@ -70,8 +70,13 @@ def check_attributes(node: NodeProto, kinds: dict[str, int], signature: Operator
     """Checks which attributes a node has, `kinds` being their types by name.
 
     Raises:
-        InvalidModelError: one is missing, of another type, or a count that is not positive.
+        InvalidModelError: one is missing, of another type or not its operator's, or a count that is not positive.
     """
+    if normal_domain(node.domain) in _OF_ONNX:  # runtimes read further ones of their own operators
+        foreign = sorted(name for name in kinds.keys() - signature.attributes.keys() if not name.startswith(_UNREAD))
+        if foreign:
+            version = f"{node.op_type}-{signature.schema.since_version}"
+            raise InvalidModelError(f"{where(node, place)}: {version} has no attribute {', '.join(map(repr, foreign))}")
     for name, (kind, required) in signature.attributes.items():
         if name not in kinds:
             if required:
@@ -85,6 +90,8 @@ def check_attributes(node: NodeProto, kinds: dict[str, int], signature: Operator
         _check_counts(node, place)
 
 
+_OF_ONNX = ("", "ai.onnx.ml")
+_UNREAD = ("consumed_inputs", "__")  # of operators before version 6; the second is what ONNX's own check passes over
 # Counts, which schemas leave unbounded.
 _POSITIVE = frozenset(
     "group strides dilations kernel_shape blocksize hidden_size num_groups q_num_heads kv_num_heads num_outputs pooled_shape "

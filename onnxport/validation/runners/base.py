@@ -83,6 +83,8 @@ class Runner(ABC):
     products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
     # An inner value may have its channels last where the graph has them second, or a type of other width.
     inner_forms_vary: ClassVar[bool] = False
+    # How the operators are spelled whose results inner values are; a graph may have been traced elsewhere. Empty for any.
+    inner_operators: str = ""
     settles_nan: bool = True  # its kernels agree on what comes of NaN
     runtime: str = ""
     graph: ir.Model | None = None  # the model's own ONNX graph, where it is one

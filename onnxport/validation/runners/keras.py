@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.frameworks.keras import input_structure
+from onnxport.frameworks.keras import check_values, input_structure
 from onnxport.validation.runners.base import RARE_FLOAT8, Binding, Example, Outputs, lacks, top_level
 from onnxport.validation.runners.keras_ids import check_ids
 from onnxport.validation.runners.keras_twins import KerasTwins, widened
@@ -38,6 +38,7 @@ class KerasRunner(TracedRunner):
 
             self._twins = Twins(partial(call, model), to_tensor)
         elif isinstance(model, keras.layers.Layer):
+            self.inner_operators = "aten::"
             self._copies = KerasTwins(model)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
@@ -60,9 +61,18 @@ class KerasRunner(TracedRunner):
         moved = self._copies.moved(self._call, tensors, units, seed)
         return self.run(leaves) if moved is None else self._named(moved)
 
+    def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
+        """Of TensorFlow's traced graph or, on its backend, of PyTorch's."""
+        if keras.backend.backend() == "torch" and isinstance(self._model, keras.layers.Layer):
+            from onnxport.validation.runners.keras_pytorch import each_inner
+
+            each_inner(self._model, self._call, leaves, take)
+        else:
+            super().each_intermediate(leaves, take)
+
     @property
     def inner_values_elsewhere(self) -> str:
-        """TensorFlow's traced graph has them; other backends run the model without one."""
+        """TensorFlow's traced graph has them, and PyTorch's where it is what was converted."""
         own = keras.backend.backend()
         return (
             "" if own == "tensorflow" else f" on the {own} backend: convert and debug it with KERAS_BACKEND=tensorflow"
@@ -87,6 +97,7 @@ class KerasRunner(TracedRunner):
 
 def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     """A runner of a model or layer."""
+    check_values(model, binding.inputs, binding.kwargs)
     structure = input_structure(model)
     if structure is not None:
         return _bind_functional(model, structure, binding)
@@ -153,16 +164,7 @@ def _functional_leaves(
 
 
 def _declared(tensor: Any, leaf: Any) -> Any:
-    """An example in the type of the model's input: a functional model brings all its inputs to theirs (Keras' Functional.call).
-
-    Raises:
-        InvalidInputError: it is a specification, not an array.
-    """
-    if hasattr(leaf, "dtype") and not isinstance(leaf, (np.ndarray, np.generic)):
-        raise InvalidInputError(
-            f"inputs= holds a {type(leaf).__name__} for {tensor.name!r}: give an array; the model knows its inputs, so "
-            "inputs= may be left out"
-        )
+    """An example in the type of the model's input: a functional model brings all its inputs to theirs."""
     numbers = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf" and tensor.dtype != "string"
     if not numbers or keras.backend.standardize_dtype(leaf.dtype) == tensor.dtype:
         return leaf
