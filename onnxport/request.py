@@ -149,7 +149,8 @@ def check_names(option: str, names: Sequence[str] | None) -> None:
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidInputError(f"{option}={names!r}: a list of names, such as [{names!r}]")
+        example = [names] if isinstance(names, str) else ["first", "second"]
+        raise InvalidInputError(f"{option}={names!r}: a list of names, such as {example!r}")
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise InvalidInputError(f"{option}[{place}] is {name!r}: each is a string that is not empty")

@@ -1,12 +1,13 @@
-"""Mistakes in what surrounds a conversion: modes of torch, NumPy in a module, names of files, specifications for arrays."""
+"""Mistakes in what surrounds a conversion: modes of torch, NumPy in a module, names of files, what is no model or no input."""
 
+import io
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import onnxport
-from onnxport.errors import InvalidInputError, TracingError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 LINE = "test_mistakes_around_a_conversion.py:"
@@ -144,3 +145,82 @@ def test_a_specification_for_a_model_of_keras_is_answered_with_an_array():
         onnxport.convert(functional, inputs=(specs[0],))
     with pytest.raises(InvalidInputError, match="holds a KerasTensor"):
         onnxport.validate(built, onnxport.convert(built, inputs=(X,)), inputs=(specs[0],))
+
+
+@pytest.mark.pytorch
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_is_no_model_or_no_input_is_named():
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    dense = torch.nn.Linear(4, 2)
+
+    class Hasty(torch.nn.Module):
+        def __init__(self):
+            self.factor = 2
+
+        def forward(self, x):
+            return x * self.factor
+
+    mistakes = [
+        ({"model": dense.state_dict(), "epoch": 3}, {}, ["a dict of 'model', 'epoch' is no model", "load_state_dict"]),
+        ([dense], {}, ["a list of Linear is no model", "one model at a time"]),
+        ((dense, None), {}, ["a tuple of Linear, NoneType is no model"]),
+        (Hasty(), {}, ["Hasty holds no parameters", "super().__init__()"]),
+        (dense, {"inputs": (item for item in [X])}, ["'input' is a generator", "inputs=(x,)"]),
+        (dense, {"inputs": {torch.ones(4)}}, ["'input' is a set;", "pass tensors"]),
+        (dense, {"output": 3}, ["output=3", "'model.onnx'"]),
+        (dense, {"output": io.BytesIO()}, ["output=<_io.BytesIO", "the path of a file"]),
+        (dense, {"input_names": {"a"}}, ["input_names={'a'}", "a list of names"]),
+        (dense, {"runtimes": "openvino"}, ["runtimes='openvino'", "['openvino']"]),
+        (
+            torch.nn.LSTM(4, 3),
+            {"inputs": (torch.nn.utils.rnn.pack_sequence([torch.ones(3, 4)]),)},
+            ["'input' is a Packed"],
+        ),
+        (
+            dense,
+            {"inputs": (torch.nested.nested_tensor([torch.ones(2, 4)]),)},
+            ["'input' is a nested tensor", "padded"],
+        ),
+    ]
+    for model, options, words in mistakes:
+        with pytest.raises(OnnxportError) as caught:
+            onnxport.convert(model, **{"inputs": (X,), **options})
+        assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
+        assert len(str(caught.value).splitlines()) <= 3
+
+
+@pytest.mark.pytorch
+def test_a_sparse_example_is_traced_in_its_sizes():
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    assert onnxport.convert(torch.nn.Linear(4, 2), inputs=(torch.from_numpy(X).to_sparse(),)).report.passed
+
+
+@pytest.mark.pytorch
+def test_a_model_takes_tensors_with_gradients_and_names_those_without_memory():
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    model = onnxport.convert(torch.nn.Linear(4, 2), inputs=(X,))
+    np.testing.assert_array_equal(model(torch.from_numpy(X).requires_grad_()), model(X))
+    with pytest.raises(InvalidInputError, match=r"input 'input' can't be read as an array: .* meta"):
+        model(torch.ones(3, 4, device="meta"))
+
+
+EDITS = [
+    (lambda model: model.set_shapes({"batch": -1}), ["batch=-1: '-1' is no size"]),
+    (lambda model: model.set_shapes({"x": (1.5, 4)}), ["'1.5' is no size", "a whole number"]),
+    (lambda model: model.set_shapes([1, 4]), ["sizes is a list", "{'batch': 1}"]),
+    (lambda model: model.rename({"x": ""}), ["the new name of value 'x' is ''"]),
+    (lambda model: model.rename({"x": 1}), ["the new name of value 'x' is 1"]),
+    (lambda model: model.cut(outputs="y"), ["cut_outputs='y': a list of names, such as ['y']"]),
+    (lambda model: model.set_shapes({"rows": 2}), ["'rows' is no input", "dimensions batch"]),
+]
+
+
+@pytest.mark.parametrize("edit, words", EDITS)
+def test_an_edit_of_a_model_that_means_nothing_is_refused(edit, words):
+    import onnx
+
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[batch, 4] x) => (float[batch, 4] y) {y = Relu (x)}'
+    model = onnxport.convert(onnx.parser.parse_model(text))
+    with pytest.raises((InvalidInputError, InvalidModelError)) as caught:
+        edit(model)
+    assert [word for word in words if word not in str(caught.value)] == []

@@ -62,6 +62,8 @@ def ops(
     elif as_json:
         plain = {item.name: ([asdict(row) for row in to], [asdict(row) for row in back]) for item, to, back in tables}
         print_json({name: {"to_onnx": to, "from_onnx": back} for name, (to, back) in plain.items()})
+    elif not any(to or back for _, to, back in tables):
+        say(f"no operator has {pattern!r} in its name; * and ? stand for other letters, as in file names")
     else:
         for item, to, back in tables:
             _show(item, to, back)

@@ -144,6 +144,10 @@ def with_sizes(model: OnnxModel, sizes: Mapping[str, object]) -> OnnxModel:
         ValidationError: the result gives other numbers.
         InvalidInputError: sizes do not fit.
     """
+    if not isinstance(sizes, Mapping):
+        raise InvalidInputError(
+            f"sizes is a {type(sizes).__name__}: a dict of sizes by a dimension's or an input's name, {{'batch': 1}}"
+        )
     words = {
         key: "x".join(map(str, item)) if isinstance(item, (tuple, list)) else str(item) for key, item in sizes.items()
     }
@@ -219,5 +223,9 @@ def read_sizes(model: OnnxModel, words: Mapping[str, str]) -> dict[str, dict[int
                 f"{key!r} is no input, no dimension's name and no INPUT:AXIS; the model has {known}"
             )
         for own, at, size in places:
+            if not size.isdecimal() and not (size[:1].isalpha() or size.startswith("_")):
+                raise InvalidInputError(
+                    f"{key}={text}: {size!r} is no size: a whole number, 0 or more, or a name for a dimension that varies"
+                )
             result.setdefault(own, {})[at] = int(size) if size.isdecimal() else size
     return result

@@ -57,7 +57,7 @@ def _marked(place: Path, framework: Framework) -> bool:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuses to write an ONNX model under a name that says that it holds something else.
+    """Refuses to write an ONNX model under a name of something else.
 
     Raises:
         InvalidInputError: it ends as files of another framework or as a folder.
@@ -89,6 +89,8 @@ def check_place(path: str | os.PathLike[str], target: Framework, source: Framewo
     Raises:
         InvalidInputError: the suffix is another format's, the folder is missing, or a file and a folder would collide.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInputError(f"output={path!r}: the path of a file to write, such as 'model.onnx'")
     place = Path(path)
     suffix = place.suffix.lower()
     writes, folder = target.files.writes, target.files.folder

@@ -42,6 +42,17 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
             f"a dict of {len(model)} tensors ({next(iter(model))!r}, ...) holds weights, not a model: build the module, load "
             "them with module.load_state_dict(...), and convert the module"
         )
+    if isinstance(model, dict) and model:
+        keys = ", ".join(map(repr, list(model)[:5]))
+        raise InvalidModelError(
+            f"a dict of {keys} is no model: of a checkpoint build the module, load its weights into it with "
+            "module.load_state_dict(...), and convert the module"
+        )
+    if isinstance(model, (list, tuple)):
+        kinds = ", ".join(type(item).__name__ for item in model[:5])
+        raise InvalidModelError(
+            f"a {type(model).__name__} of {kinds or 'nothing'} is no model: pass one model at a time"
+        )
     raise InvalidModelError(
         f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows: "
         "give a module, a function of tensors, an estimator, an ONNX model, or the path of a file of one"

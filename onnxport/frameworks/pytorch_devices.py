@@ -79,7 +79,7 @@ def _module_of(model: object) -> object:
 
 def _tensors(model: object) -> Iterator[torch.Tensor]:
     module = _module_of(model)
-    if isinstance(module, torch.nn.Module):
+    if isinstance(module, torch.nn.Module) and "_parameters" in vars(module):  # which __init__ may have left out
         yield from module.parameters()
         yield from module.buffers()
 

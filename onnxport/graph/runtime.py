@@ -173,7 +173,14 @@ class Session:
         """
         if item is None or isinstance(item, dict) or (isinstance(item, list) and name not in self._dtypes):
             return item
-        array = padded(item) if is_lists(item) else np.asarray(item)
+        try:
+            array = padded(item) if is_lists(item) else np.asarray(_without_gradient(item))
+        except (
+            TypeError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # of a framework's tensor that has no memory to read here
+            raise InvalidInputError(f"input {name!r} can't be read as an array: {first_line(error)}") from error
         wanted = self._dtypes.get(name)
         if array.dtype.kind in "US":
             array = array.astype(object)
@@ -191,6 +198,11 @@ class Session:
             except (ValueError, TypeError):
                 raise InvalidInputError(f"input {name!r} is {reprlib.repr(item)}, the model takes {wanted}") from None
         raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
+
+
+def _without_gradient(item: Any) -> Any:
+    """A tensor of PyTorch apart from its gradient, which alone would keep NumPy from reading it."""
+    return item.detach() if getattr(item, "requires_grad", False) is True else item
 
 
 def _text(name: str, strings: np.ndarray) -> np.ndarray:

@@ -77,8 +77,30 @@ def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | No
             f"the inputs do not fit forward{signature}: {error}; given: {given or 'none'}"
         ) from error
     args, keywords = _split(signature, bound)
+    _check_leaves(signature, args, keywords)
     args, keywords = beside(module, pytree.tree_map(_tensor, (args, keywords)))
     return Call(module, tuple(args), dict(keywords))
+
+
+def _check_leaves(signature: inspect.Signature, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Refuses inputs that no graph can take, whatever the model does with them.
+
+    Raises:
+        InvalidInputError: one is a packed sequence, a nested tensor, or an iterator.
+    """
+    for name, item in (*zip(positional_names(signature, len(args)), args, strict=True), *keywords.items()):
+        if isinstance(item, torch.nn.utils.rnn.PackedSequence):
+            raise InvalidInputError(
+                f"{name!r} is a PackedSequence, of which a graph has no form: pass the padded tensor and the lengths, and pack "
+                "them in forward"
+            )
+        if isinstance(item, torch.Tensor) and item.is_nested:
+            raise InvalidInputError(
+                f"{name!r} is a nested tensor, of which a graph has no form: pass a padded one, "
+                "torch.nested.to_padded_tensor(x, 0.0)"
+            )
+        if isinstance(item, Iterator):
+            raise InvalidInputError(f"{name!r} is a {type(item).__name__}: pass tensors, inputs=(x,)")
 
 
 def _split(signature: inspect.Signature, bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:

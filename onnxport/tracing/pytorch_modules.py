@@ -33,6 +33,10 @@ def _module_of(model: object) -> torch.nn.Module:
     if isinstance(model, torch.nn.Module):
         if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
             return model.module
+        if "_parameters" not in vars(model):
+            raise InvalidModelError(
+                f"{type(model).__qualname__} holds no parameters yet: its __init__ lacks super().__init__()"
+            )
         original = getattr(model, "_orig_mod", None)  # what torch.compile returns
         return original if isinstance(original, torch.nn.Module) else model
     if not callable(model):

@@ -42,6 +42,8 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     if first is None or any(axis for _, axis in places):
         return None
     inputs = frozenset(path for path, _ in places)
+    if any(call.tensors[path].layout != torch.strided for path in inputs):
+        return None  # sparse rows are not taken apart
     pairs = [_cut(call, inputs, (0, -1))]
     pairs += [_varied(pairs[0], inputs, near, far) for near, far in _SCALES]
     if not any(_differ(pair, inputs) for pair in pairs):

@@ -80,7 +80,7 @@ def _called(model: object) -> str:
 def _described(leaf: object) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"{_name(leaf.dtype)}{list(leaf.shape)}"
-    plain = type(leaf).__repr__ is object.__repr__  # which names an address alone
+    plain = not isinstance(leaf, (bool, int, float, str, type(None)))  # others name an address, or all that they hold
     return f"a {type(leaf).__name__}" if plain else f"{type(leaf).__name__} {str(leaf)[:40]}"
 
 

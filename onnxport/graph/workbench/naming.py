@@ -61,6 +61,9 @@ def _chosen(kind: str, known: Mapping[str, ir.Value] | Mapping[str, ir.Node], na
         raise InvalidInputError(
             f"the model has no {kind} {missing[0]!r}; it has {some}{' ...' if len(known) > 8 else ''}"
         )
+    for old, new in names.items():
+        if not isinstance(new, str) or not new:
+            raise InvalidInputError(f"the new name of {kind} {old!r} is {new!r}: a string that is not empty")
     return {known[old]: new for old, new in names.items()}
 
 

@@ -96,6 +96,8 @@ def chosen_engines(names: Sequence[str]) -> tuple[Engine, ...]:
         MissingDependencyError: the package of one is not installed.
     """
     known = known_engines()
+    if isinstance(names, str):
+        raise InvalidInputError(f"runtimes={names!r}: a list of names, runtimes=[{names!r}]")
     for name in names:
         if name not in known:
             raise InvalidInputError(f"runtimes: there is no engine {name!r}; there are {', '.join(sorted(known))}")
