@@ -42,7 +42,9 @@ def check_plain(program: ExportedProgram) -> None:
     Raises:
         HoldsTransforms: it does.
     """
-    targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
+    # A transform within `enable_grad`, as torch.func's own run, stands in the body of that block.
+    graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+    targets = [node.target for graph in graphs for node in graph.nodes if node.op == "call_function"]
     if any(getattr(target, "__module__", None) in _MODULES for target in targets):
         raise HoldsTransforms("torch.func's transforms can't be written as plain operators")
 

@@ -139,12 +139,15 @@ def _captured(function: tf.types.experimental.ConcreteFunction, variable_names: 
     captured: dict[str, Any] = {}
     read = _reader(list(own.values()))
     tensors = list(function.inputs)[len(function.inputs) - len(function.captured_inputs) :]
+    names = {key: variable_names.get(key) or item.name.removesuffix(":0") for key, item in own.items()}
+    # What a write gives is known by the variable's name, and TensorFlow calls every variable without one "Variable".
+    names = dict(zip(names, unique_names(list(names.values())), strict=True))
     for external, internal in zip(function.captured_inputs, tensors, strict=True):
         if external.dtype == tf.resource and id(external) in own:
             variable = own[id(external)]
-            name = variable_names.get(id(external)) or variable.name.removesuffix(":0")
             shape = tuple(variable.shape.as_list())
-            captured[internal.name] = Variable(name, partial(read, variable), dtype_of(variable.dtype), shape)
+            parts = names[id(external)], partial(read, variable), dtype_of(variable.dtype), shape
+            captured[internal.name] = Variable(*parts)
         else:
             captured[internal.name] = external
     return captured

@@ -14,6 +14,8 @@ X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 ROWS = tf.TensorSpec([None, 3], tf.float32)
 V1 = tf.compat.v1
 
+UNNAMED = [tf.Variable(tf.ones([3])), tf.Variable([0.5, 1.0, 2.0])]
+
 
 def module(compute, spec=ROWS):
     """A module with a variable `v`, whose function is `compute` of the variable and the input."""
@@ -53,11 +55,18 @@ def grown(v, x):
     return items.stack(), k
 
 
+def of_one_name(v, x):
+    """TensorFlow calls every variable without a name "Variable"."""
+    first, second = UNNAMED
+    first.assign(tf.reduce_sum(x, 0))
+    return x * first + second
+
+
 def each(v, x):
     return tf.vectorized_map(lambda row: tf.linalg.matvec(tf.linalg.diag(v), row) * tf.reduce_sum(row), x)
 
 
-@pytest.mark.parametrize("compute", [overwritten, counted, grown, each], ids=lambda item: item.__name__)
+@pytest.mark.parametrize("compute", [overwritten, of_one_name, counted, grown, each], ids=lambda item: item.__name__)
 def test_state_and_lists(compute):
     assert onnxport.convert(module(compute), inputs=(X,)).report.verdict == "passed"
 
