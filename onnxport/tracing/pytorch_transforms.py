@@ -127,6 +127,8 @@ def without_transforms(call: Call, mode: Literal["symbolic", "real"]) -> Call:
     tensors = [flat[i].detach() for i in places]
     with torch.enable_grad(), _uncompiled(), _written_out():
         graph = make_fx(plain, tracing_mode=mode, _allow_non_fake_inputs=True)(weights, tensors)
+    if graph.graph.eliminate_dead_code():  # jvp asks of each tangent whether it has the storage of its tensor
+        graph.recompile()
     leaves, result_spec = results
 
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from torch import nn  # noqa: E402
-from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import OnnxportError  # noqa: E402
@@ -33,6 +33,8 @@ def force(q: Any) -> Any:
 X = torch.linspace(-2, 2, 12).reshape(4, 3)
 ROWS: list[tuple[str, Callable[..., Any], Any]] = [
     ("grad", lambda q: grad(energy)(q), X),
+    ("grad of what no operator before it holds", lambda q: grad(lambda z: z.sin().sum())(q), X),
+    ("jvp", lambda q: jvp(lambda z: torch.logsumexp(z, 1), (q,), (q.cos(),)), X),
     ("vmap of grad", lambda q: vmap(grad(energy))(q), X),
     ("vmap of hessian", lambda q: vmap(hessian(energy))(q), X),
     ("jacrev", lambda q: jacrev(lambda z: z.sin() * z.sum())(q), X[0].clone()),

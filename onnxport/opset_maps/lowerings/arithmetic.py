@@ -187,7 +187,8 @@ def _squared_while(op: OpBuilder, states: _Powers) -> ir.Value:
 def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """a / b of floating-point operands; by a constant as a product, which is what TensorFlow makes of it in a graph."""
     divisor = op.constant(b)
-    if divisor is not None and divisor.dtype.kind == "f":
+    # Of two constants TensorFlow computes the quotient: 10 / (10 / 12) is 12, and with a product 11.999999.
+    if divisor is not None and divisor.dtype.kind == "f" and op.constant(a) is None:
         with np.errstate(all="ignore"):
             inverse = (1 / divisor).astype(divisor.dtype)
         least = np.finfo(divisor.dtype).tiny

@@ -52,7 +52,11 @@ def _resizing(name: str, dtype: str = "float32") -> list[Case]:
 
 @tensorflow.lower(
     "ResizeBilinear",
-    cases=[*_resizing("ResizeBilinear"), case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3]), f32(2, 4, 5, 3))],
+    cases=[
+        *_resizing("ResizeBilinear"),
+        case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3]), f32(2, 4, 5, 3)),
+        case(lambda x: tf.image.resize_with_pad(x, 12, 12), f32(2, 8, 10, 3)),
+    ],
 )
 def resize_bilinear(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
     """ONNX Resize, linear; the result is float32."""

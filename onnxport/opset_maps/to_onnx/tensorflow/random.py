@@ -1,7 +1,13 @@
-"""Random numbers, drawn when the graph runs: of the same distribution as TensorFlow's, never the same numbers."""
+"""Random numbers, drawn when the graph runs: of the same distribution as TensorFlow's, never the same numbers.
+
+A stateless operator of a known seed and size gives the same numbers each time: these are constants.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -16,15 +22,37 @@ from onnxport.opset_maps.to_onnx.tensorflow.operands import int64
 
 _DOUBLE = ir.DataType.DOUBLE
 _SEED = np.array([3, 4], np.int32)
+Draw = Callable[..., ir.Value]
+
+
+def _same_where_known(function: Draw) -> Draw:
+    """An entry whose stateless operators are TensorFlow's own numbers where all operands are constants."""
+
+    @wraps(function)
+    def draw(op: OpBuilder, *operands: ir.Value, **attributes: object) -> ir.Value:
+        known = [op.constant(item) for item in operands]
+        if not op.name.startswith("Stateless") or any(item is None for item in known):
+            return function(op, *operands, **attributes)
+        operator = getattr(tf.raw_ops, op.name)
+        names = [name for name in inspect.signature(operator).parameters if name != "name"]
+        given = dict(zip(names, map(tf.constant, known), strict=False))
+        kind = next((name for name in names if name.endswith("dtype")), None)
+        if kind is not None and op.result.dtype is not None:
+            given[kind] = tf.as_dtype(op.result.dtype.numpy())
+        return op.const(operator(**given).numpy())
+
+    return draw
 
 
 @tensorflow.lower(
     "RandomUniform StatelessRandomUniform StatelessRandomUniformV2",
     cases=[
         case(lambda x: tf.floor(tf.random.uniform(tf.shape(x))) + x, f32(2, 3), dynamic=True),
-        case(lambda x: tf.floor(tf.random.stateless_uniform([2, 3], _SEED)) + x, f32(3)),
+        case(lambda x: tf.random.stateless_uniform([2, 3], _SEED) + x, f32(3)),
+        case(lambda x: tf.floor(tf.random.stateless_uniform(tf.shape(x), _SEED)) + x, f32(2, 3), dynamic=True),
     ],
 )
+@_same_where_known
 def random_uniform(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """RandomUniform."""
     return random.uniform(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
@@ -34,9 +62,11 @@ def random_uniform(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -
     "RandomStandardNormal StatelessRandomNormal StatelessRandomNormalV2",
     cases=[
         case(lambda x: tf.random.normal(tf.shape(x), stddev=0.0) + x, f32(2, 3), dynamic=True),
-        case(lambda x: tf.random.stateless_normal([2, 3], _SEED) * 0 + x, f32(3)),
+        case(lambda x: tf.random.stateless_normal([2, 3], _SEED) + x, f32(3)),
+        case(lambda x: tf.random.stateless_normal(tf.shape(x), _SEED) * 0 + x, f32(2, 3), dynamic=True),
     ],
 )
+@_same_where_known
 def random_normal(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """RandomNormal."""
     return random.normal(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
@@ -46,9 +76,10 @@ def random_normal(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) ->
     "TruncatedNormal StatelessTruncatedNormal StatelessTruncatedNormalV2",
     cases=[
         case(lambda x: tf.cast(tf.abs(tf.random.truncated_normal([2, 3])) > 2.0, tf.float32) + x, f32(3)),
-        case(lambda x: tf.random.stateless_truncated_normal([2, 3], _SEED) * 0 + x, f32(3)),
+        case(lambda x: tf.random.stateless_truncated_normal([2, 3], _SEED) + x, f32(3)),
     ],
 )
+@_same_where_known
 def truncated_normal(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """Normal numbers within two deviations, by the inverse of the distribution function."""
     return random.truncated_normal(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
@@ -69,8 +100,9 @@ def random_uniform_int(op: OpBuilder, shape: ir.Value, minval: ir.Value, maxval:
 
 @tensorflow.lower(
     "StatelessRandomUniformInt StatelessRandomUniformIntV2",
-    cases=[case(lambda x: tf.random.stateless_uniform([2, 3], _SEED, 5, 6, tf.int64) + tf.cast(x, tf.int64), f32(3))],
+    cases=[case(lambda x: tf.random.stateless_uniform([2, 3], _SEED, 5, 60, tf.int64) + tf.cast(x, tf.int64), f32(3))],
 )
+@_same_where_known
 def stateless_uniform_int(op: OpBuilder, shape: ir.Value, *operands: ir.Value, **_: Any) -> ir.Value:
     """Uniform numbers, rounded down, between the last two operands."""
     return _integers(op, shape, *operands[-2:])
@@ -86,6 +118,7 @@ def stateless_uniform_int(op: OpBuilder, shape: ir.Value, *operands: ir.Value, *
         ),
     ],
 )
+@_same_where_known
 def multinomial(op: OpBuilder, logits: ir.Value, num_samples: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """The place of the greatest logit with Gumbel's noise, again and again."""
     scores = op.cast(logits, ir.DataType.FLOAT)
@@ -98,8 +131,10 @@ def multinomial(op: OpBuilder, logits: ir.Value, num_samples: ir.Value, *state: 
     cases=[
         case(lambda x: tf.sort(tf.random.shuffle(x), 0), f32(5)),
         case(lambda x: tf.random.shuffle(x[:1]), f32(2, 3)),
+        case(lambda x: tf.gather(x, tf.random.experimental.stateless_shuffle(tf.range(5), _SEED)), f32(5)),
     ],
 )
+@_same_where_known
 def random_shuffle(op: OpBuilder, value: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """The rows in the order of uniform numbers."""
     return op.Gather(value, random.permutation(op, op.dim(value, 0)), axis=0)
@@ -121,7 +156,11 @@ def read_and_skip(op: OpBuilder, resource: Any, alg: ir.Value, delta: ir.Value) 
     "StatelessRandomGetKeyCounter", cases=[case(lambda x: tf.random.stateless_uniform([3], _SEED) * 0 + x, f32(3))]
 )
 def key_and_counter(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Zeros: ONNX's generators have a state of their own."""
+    """Those of a known seed; zeros for any other: ONNX's generators have a state of their own."""
+    known = op.constant(seed)
+    if known is not None:
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=known)
+        return op.const(key.numpy()), op.const(counter.numpy())
     zero = op.const(np.zeros(1, np.uint64))
     return zero, op.const(np.zeros(2, np.uint64))
 
@@ -130,8 +169,8 @@ def key_and_counter(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value]:
     "StatelessRandomGetAlg", cases=[case(lambda x: tf.random.stateless_normal([3], _SEED) * 0 + x, f32(3))]
 )
 def algorithm(op: OpBuilder) -> ir.Value:
-    """Zero: ONNX does not say which generator draws."""
-    return op.const(np.zeros((), np.int32))
+    """The one that TensorFlow takes."""
+    return op.const(tf.raw_ops.StatelessRandomGetAlg().numpy())
 
 
 @tensorflow.lower(
@@ -141,7 +180,7 @@ def algorithm(op: OpBuilder) -> ir.Value:
     ],
 )
 def key_counter_and_algorithm(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Zeros, as of both."""
+    """Those of both."""
     return *key_and_counter(op, seed), algorithm(op)
 
 
@@ -177,6 +216,7 @@ def random_gamma(op: OpBuilder, shape: ir.Value, alpha: ir.Value, **_: Any) -> i
         case(lambda x: tf.random.stateless_gamma([3, 1], _SEED, x * 1e12) / 1e12 // 0.5, f32(1, low=0.9, high=0.98)),
     ],
 )
+@_same_where_known
 def stateless_gamma(op: OpBuilder, shape: ir.Value, *operands: ir.Value, **_: Any) -> ir.Value:
     """Numbers of gamma distributions, whose shapes are the last operand."""
     return _as_result(op, random.gamma(op, op.Expand(operands[-1], int64(op, shape))))
@@ -195,6 +235,7 @@ def random_poisson(op: OpBuilder, shape: ir.Value, rate: ir.Value, **_: Any) -> 
     "StatelessRandomPoisson",
     cases=[case(lambda x: tf.random.stateless_poisson([3, 4], _SEED, x * 1e8) // 50000000, f32(4, low=0.6, high=0.9))],
 )
+@_same_where_known
 def stateless_poisson(op: OpBuilder, shape: ir.Value, seed: ir.Value, lam: ir.Value, **_: Any) -> ir.Value:
     """Numbers of Poisson distributions."""
     return _as_result(op, random.poisson(op, op.Expand(lam, int64(op, shape))))
@@ -207,6 +248,7 @@ def stateless_poisson(op: OpBuilder, shape: ir.Value, seed: ir.Value, lam: ir.Va
         case(lambda x: tf.random.stateless_binomial([9, 1], _SEED, 1e9, x) // 400000000, f32(1, low=0.5, high=0.7)),
     ],
 )
+@_same_where_known
 def stateless_binomial(
     op: OpBuilder, shape: ir.Value, seed: ir.Value, counts: ir.Value, probs: ir.Value, **_: Any
 ) -> ir.Value:
@@ -221,6 +263,7 @@ def _kept_inside(x: Any) -> Any:
 
 
 @tensorflow.lower("StatelessParameterizedTruncatedNormal", cases=[case(_kept_inside, f32(4))])
+@_same_where_known
 def stateless_truncated(
     op: OpBuilder,
     shape: ir.Value,
@@ -273,6 +316,7 @@ def parameterized_truncated(
         case(lambda x: tf.random.stateless_uniform([3], _SEED, None, None, tf.int64) * 0 + tf.cast(x, tf.int64), f32(3))
     ],
 )
+@_same_where_known
 def uniform_of_all(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
     """Whole numbers of all that the type has."""
     return random.bits(op, int64(op, shape), op.result.dtype or ir.DataType.INT32)
