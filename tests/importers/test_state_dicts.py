@@ -21,6 +21,8 @@ class _Partial(nn.Module):
         self.body = nn.Linear(3, 3)
         self.pooler = nn.Linear(width, width)
         self.same = self.pooler.weight
+        self.heads = nn.ModuleList([nn.Linear(3, 2), nn.Linear(3, 2)])
+        self.again = self.heads
         self.mask_token = nn.Parameter(torch.rand(2, dtype=torch.bfloat16))
         self.register_buffer("positions", torch.arange(3).reshape(1, 3))
         self.register_buffer("scale", torch.rand(3))
@@ -51,6 +53,15 @@ def test_small_weights_that_the_exported_call_did_not_use_come_back(tmp_path):
         _assert_same_state(item, module)
         torch.testing.assert_close(item(x), module(x))
     assert back.pooler.weight is back.same
+
+
+def test_weights_come_back_from_a_program_that_lists_none_of_them():
+    """Dynamo's programs have no inputs for what is unused."""
+    module, x = _Partial().eval(), torch.randn(2, 3)
+    program = torch.export.export(module, (x,), strict=True)
+    back = onnxport.convert(onnxport.convert(program, validate=False), to="pytorch", validate=False)
+    _assert_same_state(back, module)
+    assert back.get_parameter("again.0.weight") is back.get_parameter("heads.0.weight")
 
 
 def test_large_weights_that_the_exported_call_did_not_use_cost_nothing():

@@ -86,7 +86,9 @@ class Boundary:
         """What the module's state dict has beyond the initializers that the finished graph holds."""
         held = {name for name in graph.initializers if not is_written_constant(name)}
         state = self._program.state_dict
-        holders = {key: self._holders.get(_identity(tensor), key) for key, tensor in state.items()}
+        # A program may list no input for a weight that it does not use.
+        known = {**{_identity(tensor): key for key, tensor in reversed(state.items())}, **self._holders}
+        holders = {key: known[_identity(tensor)] for key, tensor in state.items()}
         numbers = {
             key: int(tensor)
             for key, tensor in state.items()
@@ -103,6 +105,7 @@ class Boundary:
         specs = self._program.graph_signature.input_specs
         parameters = [self._tensor(spec) for spec in specs if spec.kind is InputKind.PARAMETER]
         trained = {first.get(holder, holder) for item in parameters if (holder := self._holders.get(_identity(item)))}
+        trained |= {key for key in contents if isinstance(state[key], torch.nn.Parameter)}
         constants = [self._tensor(spec) for spec in specs if spec.kind is InputKind.CONSTANT_TENSOR]
         cached = tuple((key, checksum(state[key])) for key in unused if _is_cached(state[key], constants))
         return ModuleState(
