@@ -107,7 +107,9 @@ def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
         program, notes = _first([(row, others.shapes if others.names else None, "")], call.module, row)
     except TracingError:
         return None
-    if decides_on_values(program, notes) or (asked and _fixed(program, row, others)):
+    paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(row))
+    own = [placeholder for placeholder, path, _ in tensor_inputs(program, paths) if path in rows.inputs]
+    if decides_on_values(program, notes, own) or (asked and _fixed(program, row, others)):
         return None
     given = [spec for spec in program.graph_signature.output_specs if spec.kind in _GIVEN]
     if len(given) != len(program.graph_signature.output_specs) or len(given) != len(rows.axes):

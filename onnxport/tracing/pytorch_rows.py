@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing.pytorch_answers import run_under
 from onnxport.tracing.pytorch_inputs import Call
+from onnxport.tracing.pytorch_nodes import recorded
 
 _ASKS = frozenset("aten._local_scalar_dense.default aten.item.default cond while_loop".split())
 # Factors of the numbers of two rows: what a row gives may not follow from the other, whatever that holds.
@@ -89,9 +91,19 @@ def _axes(call: Call, inputs: frozenset[str]) -> list[int | None] | None:
     return axes
 
 
-def decides_on_values(program: ExportedProgram, notes: Sequence[str]) -> bool:
-    """Whether a trace asks for the values of tensors: of a batch it asks once, of its rows for each."""
-    asks = any(str(node.target) in _ASKS for node in program.graph.nodes if node.op == "call_function")
+def decides_on_values(program: ExportedProgram, notes: Sequence[str], rows: Collection[str]) -> bool:
+    """Whether a trace asks for values that depend on the placeholders `rows`: of a batch it asks once, of its rows for each.
+
+    What depends on sizes, weights and other inputs alone is the same for every row.
+    """
+    own: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        size = recorded(node)
+        if isinstance(size, torch.SymInt) and not free_unbacked_symbols(size):  # of an input: no value decides on it
+            continue
+        if (node.op == "placeholder" and node.name in rows) or any(item in own for item in node.all_input_nodes):
+            own.add(node)
+    asks = any(str(node.target) in _ASKS for node in own if node.op == "call_function")
     return asks or any("computes both ways" in note for note in notes)
 
 

@@ -31,6 +31,7 @@ is a decoder alone and there is a class with an encoder, that one as well: the a
 
 - *agrees*: converts with a dynamic batch, and onnxruntime gives the model's numbers at two batch sizes and more
   under the budgets of `onnxport.validation`; *fixed batch*: only for the batch of the example.
+  An output that has no elements at any size (a cache's part of width 0) agrees by its type and shape.
 - *frozen*: the model decides in Python on the value of a tensor, which torch.export refuses; it agrees so with
   `strategy="trace"`, by which the user lets such branches be frozen as the example takes them.
 - A row is as its architecture was last run: what is mended since shows at its next run.

@@ -137,3 +137,30 @@ class CentredWords(torch.nn.Module):
 def test_rows_that_are_alike_tell_nothing(ids: list[list[int]]) -> None:
     converted = onnxport.convert(CentredWords().eval(), inputs=(torch.tensor(ids),), validate=False)
     assert not any("row by row" in note for note in converted.notes)
+
+
+class Positions(torch.nn.Module):
+    """As many rows of a table as the greatest position needs, whatever the batch holds; then a loop over it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(x.shape[1]).expand(x.shape[0], -1)
+        last = places.max().item()
+        torch._check(last >= 0)
+        torch._check(last < 16)
+        table = self.table[: last + 1]
+        return torch.stack([x[i] + table[places[i]] for i in range(x.shape[0])])
+
+
+@pytest.mark.parametrize("length", [5, "length"])
+def test_a_value_that_no_row_decides_is_the_same_for_each(length: Any) -> None:
+    x = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(1))
+    dims = None if length == 5 else {"x": {0: "batch", 1: length}}
+    made = onnxport.convert(Positions().eval(), inputs=(x,), dynamic_shapes=dims)
+    assert made.report.passed
+    assert made.model.graph.inputs[0].shape[0] == "batch"
+    other = torch.randn(5, 5 if length == 5 else 8, 4, generator=torch.Generator().manual_seed(2))
+    np.testing.assert_allclose(made(other.numpy()), Positions()(other).detach().numpy(), rtol=1e-5, atol=1e-6)
