@@ -23,6 +23,7 @@ from onnxport.frameworks.pytorch_log import quiet
 from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs, pytorch_nodes
 from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
 from onnxport.tracing.pytorch_constants import known_constants
+from onnxport.tracing.pytorch_draws import has_draws, repeated_draws
 from onnxport.tracing.pytorch_guards import conditions, only_where
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
@@ -99,7 +100,7 @@ def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
     The other dimensions vary where the trace allows it, or all of them where they are `asked` for.
     """
     rows = rows_of(call, dims.names)
-    if rows is None:
+    if rows is None or has_draws(call):  # a row alone would draw the first row's numbers
         return None
     row = first_row(call, rows)
     others = pytorch_inputs.named_dims(row, {key: name for key, name in dims.names.items() if name != rows.name})
@@ -268,6 +269,10 @@ def _export(
         try:
             program = _program(call, shapes, strict, apart_from_user, modes)
             check_plain(program)
+            again = None if strict else repeated_draws(program, call)
+            if again is not None:
+                modes.append(again)
+                program = _program(call, shapes, strict, apart_from_user, modes)
             asks = not strict and asks_values(program)
         except Exception as error:  # whatever the user's code or torch raises while tracing
             asks = not strict and failed_on_values(error)
