@@ -10,7 +10,7 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor
 from torch.export.graph_signature import InputKind
 
-from onnxport.converters.to_onnx.pytorch_types import Types, stored
+from onnxport.converters.to_onnx.pytorch_types import Types, is_sparse, stored
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.pytorch_checksums import checksum
 from onnxport.graph.builder import OpBuilder
@@ -46,6 +46,7 @@ class Boundary:
         self._types = types
         self._bound: dict[str, Any] = {}
         self._holders: dict[tuple[Any, ...], str] = {}
+        self._dense: dict[str, torch.Tensor] = {}
 
     def bind_inputs(self, names: Mapping[str, str], batches: Mapping[str, str]) -> None:
         """Declares the graph's inputs, named by placeholder; of `batches` the program takes one row, in a batch of this name."""
@@ -120,11 +121,19 @@ class Boundary:
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:
-            return self._program.state_dict[spec.target]
-        constant = self._program.constants[spec.target]
+            return self._strided(spec.target, self._program.state_dict[spec.target])
+        constant = self._strided(spec.target, self._program.constants[spec.target])
         if isinstance(constant, torch.Tensor) and constant._is_zerotensor():  # a derivative that is 0 has no memory
             return torch.zeros(constant.shape, dtype=constant.dtype)
         return constant
+
+    def _strided(self, name: str, tensor: Any) -> Any:
+        """A tensor as it is; a sparse one dense, the same each time: what shares memory is one initializer."""
+        if not is_sparse(tensor):
+            return tensor
+        if name not in self._dense:
+            self._dense[name] = tensor.detach().to_dense()
+        return self._dense[name]
 
     def _initializer(self, name: str, tensor: Any, kind: InputKind) -> Any:
         if not isinstance(tensor, torch.Tensor):
@@ -164,7 +173,7 @@ def _contents(tensors: Mapping[str, torch.Tensor]) -> dict[str, Content]:
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:
-    if not isinstance(tensor, torch.Tensor):
+    if not isinstance(tensor, torch.Tensor) or is_sparse(tensor):
         return ("object", id(tensor))
     if tensor.device.type == "meta" or not tensor.numel():
         return ("tensor", id(tensor))

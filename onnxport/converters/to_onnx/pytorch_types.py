@@ -14,6 +14,9 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, is_complex, mark_complex
 
+# A sparse product leaves out what is 0, also where the other operand has infinity or NaN: not what a dense one gives.
+OF_SPARSE = "computes with a sparse tensor, which ONNX has no operators for: make it dense first, with to_dense()"
+
 
 class Types:
     """Types and shapes of the values that torch traced.
@@ -82,3 +85,8 @@ def holds_complex(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         elif isinstance(item, (list, tuple)) and any(isinstance(part, ir.Value) and is_complex(part) for part in item):
             return True
     return False
+
+
+def is_sparse(item: object) -> bool:
+    """Whether something is a tensor that is not stored whole: COO, CSR and their like."""
+    return isinstance(item, torch.Tensor) and item.layout is not torch.strided

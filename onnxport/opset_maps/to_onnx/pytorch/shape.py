@@ -304,11 +304,13 @@ def unbind(op: OpBuilder, x: ir.Value, dim: int = 0) -> tuple[ir.Value, ...]:
 @aten.lower(
     "aten::contiguous aten::clone aten::detach aten::alias aten::lift_fresh aten::lift_fresh_copy",
     "aten::detach_copy aten::alias_copy aten::positive aten::resolve_conj aten::resolve_neg aten::lift aten::real",
+    "aten::to_dense",
     "aten::conj aten::_conj aten::conj_physical",
     cases=[
         case(lambda x: x.clone().contiguous().detach(), f32(2, 3)),
         case(torch.real, f32(2, 3)),
         case(torch.conj_physical, f32(2, 3)),
+        case(lambda x: x.to_dense(), f32(2, 3)),
     ],
 )
 def identity(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
