@@ -307,7 +307,9 @@ def as_onnx_model(model: object) -> OnnxModel:
         return OnnxModel(model_of(model, None))
     if isinstance(model, (str, os.PathLike)):
         return OnnxModel.load(model)
-    raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")
+    raise InvalidModelError(
+        f"{type(model).__qualname__} is no ONNX model: pass a ModelProto (of a graph onnx.helper.make_model(graph)) or a path"
+    )
 
 
 def _declared(value: ir.Value) -> str:

@@ -22,6 +22,7 @@ def of_path(path: str | os.PathLike[str]) -> str:
         name = textwrap.shorten(str(path), 100, placeholder="...") if len(str(path)) > 255 else str(path)
         elsewhere = "://" in name or (not place.suffix and not place.is_absolute() and name.count("/") < 2)
         hint = "; nothing is downloaded: pass a file or folder of this machine" if elsewhere else ""
+        hint = "; os.path.expanduser(path) has the folder for ~" if name.startswith("~") else hint
         raise InvalidModelError(f"no file or directory {name!r}{hint}")
     framework = _reader(place, registered()) or _reader(place, discover())
     if framework is not None:

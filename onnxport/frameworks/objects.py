@@ -45,13 +45,17 @@ def of_object(model: object, examples: Iterable[object] = ()) -> str:
     if isinstance(model, dict) and model:
         keys = ", ".join(map(repr, list(model)[:5]))
         raise InvalidModelError(
-            f"a dict of {keys} is no model: of a checkpoint build the module, load its weights into it with "
-            "module.load_state_dict(...), and convert the module"
+            f"a dict of {keys} is no model: build the model that it belongs to, load its weights into it "
+            "(module.load_state_dict(...), model.set_weights(...)), and convert the model"
         )
     if isinstance(model, (list, tuple)):
         kinds = ", ".join(type(item).__name__ for item in model[:5])
         raise InvalidModelError(
             f"a {type(model).__name__} of {kinds or 'nothing'} is no model: pass one model at a time"
+        )
+    if isinstance(model, (bytes, bytearray)):
+        raise InvalidModelError(
+            f"{len(model)} bytes are no model: pass the path of their file, or of ONNX onnx.load_model_from_string(data)"
         )
     raise InvalidModelError(
         f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows: "
@@ -85,6 +89,7 @@ def _of_callable(model: object, examples: Iterable[object]) -> str:
     if len(imported) == 1:
         return imported[0].name
     tensors = " or ".join(item.tensor for item in frameworks)
+    name = getattr(model, "__qualname__", type(model).__qualname__)
     raise InvalidModelError(
-        f"{model!r} is a plain callable: pass inputs=(...) as {tensors} to say which framework traces it"
+        f"{name} is a plain callable: pass inputs=(...) as {tensors} to say which framework traces it"
     )

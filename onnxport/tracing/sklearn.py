@@ -132,7 +132,10 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     if array.ndim != 2 and not (array.ndim > 2 and (tags.three_d_array or _takes_anything(estimator))):
         if array.ndim == 0 and array.dtype.kind in "OUS":
             raise InvalidInputError(f"inputs={inputs!r} is one text: give a list of documents, inputs=[text]")
-        raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
+        one = "; one row is X.reshape(1, -1)" if array.ndim == 1 else ""
+        raise InvalidInputError(
+            f"a table of rows and columns is needed, the inputs have the shape {list(array.shape)}{one}"
+        )
     return (Column("X", element_type(array), array.shape[1:]),)
 
 

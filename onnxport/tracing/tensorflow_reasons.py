@@ -9,7 +9,7 @@ from onnxport.errors import reason_of
 from onnxport.graph.provenance import relative_path
 
 _FRAME = re.compile(r'^ *File "(?P<file>.+?)", line (?P<line>\d+), in .*\n +(?P<code>.*)$', re.MULTILINE)
-_LIBRARY = re.compile(r"[\\/](?:tensorflow[\\/]python|keras[\\/]src)[\\/]")
+_LIBRARY = re.compile(r"[\\/](?:tensorflow[\\/]python|keras[\\/]src|site-packages[\\/](?:numpy|scipy))[\\/]")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _WAYS = {
     "tf.Variables created on the first call": "Make variables once, outside of the function: in the module's __init__.",

@@ -19,7 +19,7 @@ from onnxport.validation.html_details import around, depth, layers, values
 from onnxport.validation.html_parts import Cell, cells_of_row, chip, counted, document, frame, pairs, prose, table
 from onnxport.validation.html_style import NOTEBOOK_STYLE
 from onnxport.validation.records import Divergence, ProofRecord, SetReport
-from onnxport.validation.text import HEADINGS, SHOWN, because, milliseconds, percent, rows, type_of
+from onnxport.validation.text import HEADINGS, SHOWN, because, budget_used, milliseconds, percent, rows, type_of
 
 _AROUND = 3  # lines of the user's code above and below the one that a node comes from
 _REASONS = 4  # boxes at the top of a page
@@ -263,18 +263,12 @@ def _outputs(report: ProofRecord) -> str:
             Cell("verdict", chip(SHOWN["unproved" if name in unproved and not over else output.verdict])),
             Cell("type", escape(type_of(output))),
             Cell("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
-            Cell("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
-            Cell("used", f"{bar}{_used(figures.used, over)}" if figures else "", "n"),
+            Cell("budget used", f"{bar}{budget_used(output)}" if figures else "", "n"),
             Cell("worst on", escape(inputs)),
         ]
         lines.append(cells_of_row(cells))
-    headings = ("output", "verdict", "type", "max |diff|", "allowed", "used", "worst on")
+    headings = ("output", "verdict", "type", "max |diff|", "budget used", "worst on")
     return frame(headings, lines)
-
-
-def _used(share: float, over: bool) -> str:
-    """The share of the budget; of what fails with nothing allowed there is none."""
-    return percent(share) if share or not over else "over"
 
 
 def _rank(output: OutputReport) -> tuple[bool, bool, float, float]:

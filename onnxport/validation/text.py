@@ -14,8 +14,7 @@ HEADINGS = (
     "verdict",
     "type",
     "max |diff|",
-    "allowed",
-    "used",
+    "budget used",
     "ulp",
     "mean",
     "p99",
@@ -30,11 +29,11 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
     for item in report.sets:
         for output in item.outputs:
             figures = output.figures
-            numbers = [""] * 8
+            numbers = [""] * 7
             if figures:
                 ulp = "" if figures.ulp is None else f"{figures.ulp:.1f}"
                 cosine = "" if figures.cosine is None else f"{figures.cosine:.6f}"
-                numbers = [f"{figures.max_abs:.2e}", f"{figures.allowed:.2e}", percent(figures.used), ulp]
+                numbers = [f"{figures.max_abs:.2e}", budget_used(output), ulp]
                 numbers += [f"{figures.mean:.1e}", f"{figures.p99:.1e}", cosine]
                 numbers.append(f"{figures.mismatched}/{figures.total}")
             result.append((item.name, output.name, SHOWN[output.verdict], type_of(output), *numbers))
@@ -44,6 +43,16 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
 def type_of(output: OutputReport) -> str:
     """Element type and shape; NumPy's types of text are strings, whatever their length."""
     return f"{'string' if output.dtype.startswith(('<U', '|S')) else output.dtype}{list(output.shape)}"
+
+
+def budget_used(output: OutputReport) -> str:
+    """The greatest share of its budget that an element takes, and that budget: the greatest difference may lie elsewhere."""
+    figures = output.figures
+    if figures is None:
+        return ""
+    if output.verdict == "fail" and not figures.used:
+        return "over"  # nothing is allowed
+    return f"{percent(figures.used)} of {figures.allowed:.1e}" if figures.allowed else percent(figures.used)
 
 
 def percent(share: float) -> str:

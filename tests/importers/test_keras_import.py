@@ -252,6 +252,11 @@ def test_a_model_is_served_whatever_its_names_are(tmp_path):
     [
         ("g (uint8[N] x) => (uint8[H, W, 3] y) { y = ImageDecoder(x) }", "ImageDecoder: no mapping"),
         ("g (seq(uint8[N]) x, uint8[N] z) => (uint8[H, W, 3] y) { y = ImageDecoder(z) }", "is no tensor"),
+        # Raised inside of a layer: Keras puts its own words and the arguments around each error.
+        (
+            "g (float[1,2,5,5,5,5] x, float[3,2,2,2,2,2] w) => (float[1,3,4,4,4,4] y) { y = Conv(x, w) }",
+            r"^1 unsupported operator:\n  Conv: \w+ has no convolution over 4 axes \(at y\)$",
+        ),
     ],
 )
 def test_what_has_no_form_in_keras_is_refused(text, message):

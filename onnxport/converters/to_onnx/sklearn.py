@@ -19,7 +19,14 @@ from onnxport.converters.to_onnx.onnx import edit
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, outputs_of
 from onnxport.converters.to_onnx.sklearn_record import record_of
-from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, UnsupportedOperator
+from onnxport.errors import (
+    InvalidInputError,
+    InvalidModelError,
+    MapEntryError,
+    OnnxportError,
+    UnsupportedOperator,
+    first_line,
+)
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.fitted import ESTIMATOR
@@ -56,6 +63,11 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
             check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         raise InvalidInputError(str(error)) from error
+    except AttributeError as error:  # of a class that is no estimator of scikit-learn's, here or in a step
+        raise InvalidModelError(
+            f"{type(model).__name__} is no estimator, or a step of it is none: {error.name or first_line(error)} is missing; "
+            "inherit from sklearn.base.BaseEstimator, and say with onnxport.register_to_onnx('sklearn', ...) how it is written"
+        ) from error
     example = request.inputs if request.inputs is not None else request.kwargs or None
     columns = columns_of(example, model)
     names = chosen_names("input_names", [column.name for column in columns], request.input_names)

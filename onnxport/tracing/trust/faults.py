@@ -45,15 +45,24 @@ def untrusted(title: str, fault: str, way_out: str = ALLOW_CODE) -> UntrustedFil
     return UntrustedFileError(f"{title}: {fault}; {way_out}")
 
 
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
 def existing_file(path: str | os.PathLike[str]) -> Path:
     """The path of a file.
 
     Raises:
-        InvalidModelError: there is none.
+        InvalidModelError: there is none, or it is empty, or stands for one that Git LFS has not fetched.
     """
     place = Path(path)
     if not place.is_file():
         raise InvalidModelError(f"no file {str(path)!r}")
+    with place.open("rb") as file:
+        start = file.read(len(_LFS))
+    if start == _LFS:
+        raise InvalidModelError(f"{str(path)!r} is a pointer of Git LFS, not the file itself: git lfs pull fetches it")
+    if not start:
+        raise InvalidModelError(f"{str(path)!r} is empty: it holds 0 bytes")
     return place
 
 

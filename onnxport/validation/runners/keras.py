@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.frameworks.keras import check_values, input_structure
+from onnxport.frameworks.keras import check_values, input_shapes, input_structure
 from onnxport.validation.runners.base import RARE_FLOAT8, Binding, Example, Outputs, lacks, top_level
 from onnxport.validation.runners.keras_ids import check_ids
 from onnxport.validation.runners.keras_twins import KerasTwins, widened
@@ -130,8 +130,9 @@ def _bind_functional(model: keras.Layer, structure: object, binding: Binding) ->
 
     if binding.given:
         leaves = _functional_leaves(structure, names, *binding.arguments())
-        pairs = zip(keras.tree.flatten(structure), leaves, strict=True)
-        example = Example(tuple(names), tuple(_declared(tensor, to_numpy(leaf)) for tensor, leaf in pairs))
+        tensors = keras.tree.flatten(structure)
+        arrays = tuple(_declared(tensor, to_numpy(leaf)) for tensor, leaf in zip(tensors, leaves, strict=True))
+        example = Example(tuple(names), _in_shape(model, tensors, arrays))
         return KerasRunner(model, call, example, binding.structured)
     wanted = binding.names(names)
     if sorted(wanted) != sorted(names) or len(set(names)) < len(names):
@@ -161,6 +162,32 @@ def _functional_leaves(
         if len(leaves) == len(names):
             return list(leaves)
     raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given")
+
+
+def _in_shape(model: keras.Layer, tensors: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays in the shapes of the model's inputs: Keras' Functional adds or drops a last axis of 1, and refuses all others.
+
+    Raises:
+        InvalidInputError: an array has another number of axes than the model's input, or other sizes beside the batch.
+    """
+    return tuple(
+        _fitted(tensor, declared, array) if isinstance(array, np.ndarray) and declared else array
+        for tensor, declared, array in zip(tensors, input_shapes(model, tensors), arrays, strict=True)
+    )
+
+
+def _fitted(tensor: Any, declared: Sequence[int | None], array: np.ndarray) -> np.ndarray:
+    forms = [array.shape, (*array.shape, 1), *([array.shape[:-1]] if array.shape[-1:] == (1,) else [])]
+    for form in forms:
+        if len(form) == len(declared) and all(
+            size in (None, given) for size, given in zip(declared[1:], form[1:], strict=True)
+        ):
+            return array.reshape(form)
+    takes = ", ".join("any" if size is None else str(size) for size in declared)
+    batch = "; of one image or row x[None] is a batch" if array.ndim == len(declared) - 1 else ""
+    raise InvalidInputError(
+        f"{tensor.name!r} is {array.dtype}{list(array.shape)}, the model takes {tensor.dtype}[{takes}]{batch}"
+    )
 
 
 def _declared(tensor: Any, leaf: Any) -> Any:

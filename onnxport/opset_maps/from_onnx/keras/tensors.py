@@ -134,8 +134,18 @@ class KerasTensorFamily(Namespace):
         return self.names.unique(plain_name(name) or "input")
 
     def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
-        """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order."""
-        result = layer(list(tensors)) if listed else layer(*tensors)
+        """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order.
+
+        Raises:
+            UnsupportedOperator: raised inside of the layer, in its own words: Keras puts its own around every error.
+        """
+        try:
+            result = layer(list(tensors)) if listed else layer(*tensors)
+        except Exception as error:
+            refusal = _first_refusal(error)
+            if refusal is None or refusal is error:
+                raise
+            raise UnsupportedOperator(str(refusal), refusal.operators, final=refusal.final) from error
         for tensor in keras.tree.flatten(result):
             self._order[id(tensor)] = len(self._made)
             self._made.append(tensor)
@@ -157,14 +167,7 @@ class KerasTensorFamily(Namespace):
         layer = Primitive(name, encode(args), encode(kwargs), name=self.layer_name(name))
         try:
             return self.apply(layer, *tensors)
-        except UnsupportedOperator:
-            raise
         except (ValueError, TypeError) as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                if isinstance(cause, UnsupportedOperator):
-                    raise UnsupportedOperator(str(cause)) from error
-                cause = cause.__cause__ or cause.__context__
             if "rank" in str(error) or "unknown" in str(error).lower():
                 raise UnsupportedOperator(f"{name}: Keras can't tell the shape of its result") from error
             if isinstance(error, TypeError):
@@ -339,6 +342,16 @@ class KerasTensorFamily(Namespace):
 
     def random(self, law: Law, *args: object) -> KerasValue:
         return self.record(law, self.anchor, *args)
+
+
+def _first_refusal(error: BaseException) -> UnsupportedOperator | None:
+    """The refusal that an error began with; None where it began otherwise."""
+    refusal: UnsupportedOperator | None = None
+    cause: BaseException | None = error
+    while cause is not None:
+        refusal = cause if isinstance(cause, UnsupportedOperator) else refusal
+        cause = cause.__cause__ or cause.__context__
+    return refusal
 
 
 def _is_recorded(item: object) -> TypeGuard[KerasValue]:
