@@ -181,6 +181,19 @@ def test_a_part_of_a_graph(options, inputs, outputs, formula):
     np.testing.assert_allclose(made(**values), formula({**values, "w": weight}), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [["h"], ["y"]])
+def test_a_part_of_a_graph_whose_weights_are_inputs(outputs):
+    """As before IR version 4: a weight that the part does not need leaves the inputs and the initializers."""
+    nodes = [node("Add", "x w", "h"), node("Mul", "h v")]
+    weights = {"w": np.float32([1, 2, 3]), "v": np.float32([4, 5, 6])}
+    proto = built(nodes, [("x", ["n", 3]), ("w", [3]), ("v", [3])], [("y", ["n", 3])], 9, weights, ir_version=3)
+    made = onnxport.convert(proto, cut_outputs=outputs)
+    assert made.report.passed
+    x = RNG.normal(size=(4, 3)).astype(np.float32)
+    wanted = {"h": x + weights["w"], "y": (x + weights["w"]) * weights["v"]}[outputs[0]]
+    np.testing.assert_allclose(expected(made.proto, {"x": x})[0], wanted, rtol=1e-6)
+
+
 DIMS = [
     ({"x": {0: "rows"}}, [["rows", 3], ["rows", 3]], ["rows", 3]),
     ({"x": {0: 4}}, [[4, 3], [4, 3]], [4, 3]),

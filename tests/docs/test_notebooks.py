@@ -48,6 +48,15 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, capsys):
         exec(compile(cell, place, "exec"), names)
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_shows_no_log_of_tensorflow(name):
+    """Which it writes when it is imported: the first import of it, or of Keras, keeps its log."""
+    code = "\n".join(cells(name, "code"))
+    imports = [line for line in code.splitlines() if line.strip().startswith(("import tensorflow", "import keras"))]
+    assert not imports or imports[0].startswith(" ")
+    assert ("native_log_kept" in code) == bool(imports)
+
+
 def test_every_notebook_is_a_page():
     assert {path.stem for path in ROOM.glob("*.ipynb")} == set(NOTEBOOKS)
     listed = (ROOM / "README.md").read_text(encoding="utf-8")

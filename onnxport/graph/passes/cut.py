@@ -35,6 +35,8 @@ def cut(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     for value in begins:
         if not _is_needed(value):
             raise InvalidInputError(f"cut_inputs: no output depends on {value.name!r} alone; leave it out")
+    for name in [name for name, value in graph.initializers.items() if not _is_needed(value)]:
+        del graph.initializers[name]  # before IR version 4 a weight is an input too, for which onnx-ir keeps it
     kept = [value for value in graph.inputs if _is_needed(value)]
     graph.inputs.clear()
     graph.inputs.extend(kept)
@@ -60,10 +62,10 @@ def _named(values: dict[str, ir.Value], name: str, option: str) -> ir.Value:
 
 def _begin(graph: ir.Graph, value: ir.Value) -> ir.Value:
     """A graph input in place of a node's result."""
+    if value.is_initializer():  # before IR version 4 it is an input too
+        raise InvalidInputError(f"cut_inputs: {value.name!r} is a weight, not a result of a node")
     if value in graph.inputs:
         return value
-    if value.is_initializer():
-        raise InvalidInputError(f"cut_inputs: {value.name!r} is a weight, not a result of a node")
     if value.type is None:
         raise InvalidInputError(f"cut_inputs: the type of {value.name!r} is not known, so it can't be an input")
     begin = ir.Value(name=value.name, type=value.type, shape=value.shape)
