@@ -92,11 +92,11 @@ def test_numpy_whose_types_are_those_of_torch_converts(name):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("net.keras", [".keras files are Keras'", "to='keras', output='net.keras'", "name it 'net.onnx'"]),
-        ("net.PT2", [".pt2 files are PyTorch's", "to='pytorch', output='net.PT2'"]),
-        ("net.tflite", [".tflite files are TensorFlow's", "name it 'net.onnx'"]),
-        ("net.ckpt", [".ckpt files are PyTorch's"]),
-        ("net.pkl", [".pkl files are scikit-learn's", "to='sklearn'"]),
+        ("net.keras", [".keras files belong to Keras", "to='keras', output='net.keras'", "name it 'net.onnx'"]),
+        ("net.PT2", [".pt2 files belong to PyTorch", "to='pytorch', output='net.PT2'"]),
+        ("net.tflite", [".tflite files belong to TensorFlow", "name it 'net.onnx'"]),
+        ("net.ckpt", [".ckpt files belong to PyTorch"]),
+        ("net.pkl", [".pkl files belong to scikit-learn", "to='sklearn'"]),
         ("net/", ["'net/' is the name of a folder", "'net/model.onnx'"]),
     ],
 )

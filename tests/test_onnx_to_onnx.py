@@ -194,6 +194,21 @@ def test_a_part_of_a_graph_whose_weights_are_inputs(outputs):
     np.testing.assert_allclose(expected(made.proto, {"x": x})[0], wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "kind"), [("float16", onnx.TensorProto.FLOAT16), ("int8", onnx.TensorProto.UINT8)])
+def test_weights_that_are_inputs_become_smaller_too(dtype, kind):
+    weights = {"w": RNG.normal(size=(64, 32)).astype(np.float32)}
+    proto = built(
+        [node("MatMul", "x w")], [("x", ["n", 64]), ("w", [64, 32])], [("y", ["n", 32])], 9, weights, ir_version=3
+    )
+    made = onnxport.convert(proto, dtype=dtype, target_opset=21)
+    assert made.report.passed
+    assert "the weights are inputs no longer" in made.report.notes
+    assert kind in [item.data_type for item in made.proto.graph.initializer]
+    assert [item.name for item in made.proto.graph.input] == ["x"]
+    x = RNG.normal(size=(3, 64)).astype(np.float16 if dtype == "float16" else np.float32)
+    np.testing.assert_allclose(expected(made.proto, {"x": x})[0], x @ weights["w"], atol=0.5)
+
+
 DIMS = [
     ({"x": {0: "rows"}}, [["rows", 3], ["rows", 3]], ["rows", 3]),
     ({"x": {0: 4}}, [[4, 3], [4, 3]], [4, 3]),

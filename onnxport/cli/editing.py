@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,6 +63,22 @@ class EditOptions(Shown):
             describe.show_signature(signature(result.model))
             console.say(str(report) if report else "not validated")
         console.settle([report], allow_unproved=self.allow_unproved)
+
+
+@contextmanager
+def in_words_of_the_command(words: Mapping[str, str]) -> Iterator[None]:
+    """Errors about an argument of `onnxport.convert` begin with what stands for it on the command line.
+
+    Raises:
+        InvalidInputError: as raised inside.
+    """
+    try:
+        yield
+    except InvalidInputError as error:
+        for argument, typed in words.items():
+            if str(error).startswith(f"{argument}: "):
+                raise InvalidInputError(typed + str(error).removeprefix(f"{argument}: ")) from error
+        raise
 
 
 def opened(path: Path) -> OnnxModel:

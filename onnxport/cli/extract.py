@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from onnxport.cli import console
-from onnxport.cli.editing import EditOptions, ModelArgument, one_of
+from onnxport.cli.editing import EditOptions, ModelArgument, in_words_of_the_command, one_of
 from onnxport.cli.options import Words, with_options
 
 
@@ -27,12 +27,13 @@ def extract(
     with given.outcome(f"cutting {model}"), console.failure_page(given.html, str(model)):
         begin, end = console.words(begin), console.words(end)
         one_of([*(begin or ()), *(end or ())], "--from, --to or both")
-        result = convert(
-            str(model),
-            inputs=given.examples(model),
-            cut_inputs=begin,
-            cut_outputs=end,
-            output=given.output,
-            validate=given.validate,
-        )
+        with in_words_of_the_command({"cut_inputs": "--from: ", "cut_outputs": "--to: "}):
+            result = convert(
+                str(model),
+                inputs=given.examples(model),
+                cut_inputs=begin,
+                cut_outputs=end,
+                output=given.output,
+                validate=given.validate,
+            )
     given.finish(result, model)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from onnxport.cli import console
-from onnxport.cli.editing import EditOptions, ModelArgument, one_of, opened
+from onnxport.cli.editing import EditOptions, ModelArgument, in_words_of_the_command, one_of, opened
 from onnxport.cli.options import Words, with_options
 
 
@@ -27,11 +27,12 @@ def set_shapes(
 
     with given.outcome(f"setting shapes of {model}"), console.failure_page(given.html, str(model)):
         wanted = read_sizes(opened(model), pairs(one_of(sizes, "sizes as NAME=SIZE"), "NAME=SIZE"))
-        result = convert(
-            str(model),
-            inputs=given.examples(model),
-            dynamic_shapes=wanted,
-            output=given.output,
-            validate=given.validate,
-        )
+        with in_words_of_the_command({"dynamic_shapes": ""}):
+            result = convert(
+                str(model),
+                inputs=given.examples(model),
+                dynamic_shapes=wanted,
+                output=given.output,
+                validate=given.validate,
+            )
     given.finish(result, model)

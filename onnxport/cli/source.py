@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,16 +115,30 @@ def _object(reference: re.Match[str]) -> Any:
         with native_log_kept():
             value: Any = import_module(module)
     except Exception as error:  # whatever the user's module raises when it is imported
+        if isinstance(error, ModuleNotFoundError) and error.name in (module, module.partition(".")[0]):
+            raise InvalidModelError(
+                f"{reference.group()!r}: there is no module {error.name!r} in this folder or on PYTHONPATH; run the command in "
+                "the folder from which Python imports it"
+            ) from error
         raise InvalidModelError(f"importing {module!r} failed: {_reason(error)}") from error
     for name in reference["name"].split("."):
         if not hasattr(value, name):
-            raise InvalidModelError(f"{reference.group()!r}: {getattr(value, '__name__', value)!r} has no {name!r}")
+            near = get_close_matches(name, [item for item in dir(value) if not item.startswith("_")], 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidModelError(
+                f"{reference.group()!r}: {getattr(value, '__name__', value)!r} has no {name!r}{meant}"
+            )
         value = getattr(value, name)
     return value
 
 
 def _called(value: Any) -> tuple[Any, Any]:
     """The model and its example inputs, if any: `value` itself, or what it returns where it is a factory."""
+    if inspect.isclass(value) and _needs_arguments(value):
+        raise InvalidModelError(
+            f"{value.__qualname__!r} is a class that needs arguments: name a function that makes the model, "
+            f"def make(): return {value.__qualname__}(...)"
+        )
     if inspect.isclass(value) or (inspect.isroutine(value) and not _needs_arguments(value)):
         value = _call(value, getattr(value, "__qualname__", repr(value)))
     if isinstance(value, tuple) and len(value) == 2:

@@ -77,7 +77,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
                 else ""
             )
             raise InvalidInputError(
-                f"{name!r}: {suffix} files are {item.title}'s, and this writes {hub.title}: {way}name it "
+                f"{name!r}: {suffix} files belong to {item.title}, and this writes {hub.title}: {way}name it "
                 f"{place.with_suffix(hub.files.writes[0]).name!r}"
             )
 

@@ -171,3 +171,21 @@ def test_a_factory_in_training_mode_is_converted_for_inference_and_a_note_says_s
         onnxport.convert(net, inputs=inputs)
     assert net.training
     assert onnxport.convert(net.eval(), inputs=inputs).report.passed
+
+
+@pytest.mark.pytorch
+def test_what_is_named_wrong_is_answered_with_the_right_name(run, module, net):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    name = module("import torch\n\nclass Net(torch.nn.Linear):\n    pass\n\ndef make():\n    return Net(4, 2)\n")
+    answers = {
+        ("convert", f"{name}:mke"): [f"'{name}' has no 'mke'; did you mean 'make'?"],
+        ("convert", f"{name}:Net"): ["'Net' is a class that needs arguments", "def make(): return Net(...)"],
+        ("convert", "no_such_module:make"): ["no module 'no_such_module' in this folder or on PYTHONPATH"],
+        ("extract", "net.onnx", "--to", "nothing", "-o", "part.onnx"): ["--to: the graph has no value 'nothing'"],
+        ("extract", "net.onnx", "--from", "nothing", "-o", "part.onnx"): ["--from: the graph has no value 'nothing'"],
+        ("set-shapes", "net.onnx", "x:9=1", "-o", "fixed.onnx"): ["error: 'x' has no dimension 9"],
+    }
+    for words, parts in answers.items():
+        done = run(*words)
+        assert done.code == 2
+        assert [part for part in parts if part not in done.err] == [], done.err

@@ -24,6 +24,7 @@ from onnxport.graph.runtimes.fitting import fit
 from onnxport.model import OnnxModel
 from onnxport.request import BITS, Request
 
+_WEIGHTS_ALONE = 4  # the IR version from which weights need not be inputs too
 _BLOCKED = 21  # the opset from which DequantizeLinear knows blocks
 _TYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 
@@ -66,6 +67,7 @@ def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
             f"dtype={request.dtype!r}: the model has functions of its own; convert what it came from"
         )
     model = hub.model.clone() if typed else inferred(hub.model)
+    freed = _inputs_no_longer(model)
     plan = narrow_plan(model, _TYPES[request.dtype])
     if not plan.places:
         raise InvalidInputError(f"dtype={request.dtype!r}: the model computes nothing in float32 that could be smaller")
@@ -73,8 +75,8 @@ def lowered(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
     source = RoundedModel(plain, watched, beyond, request.dtype)
     narrow(model, plan, keep_io_types=bool(request.keep_io_types))
     clean(model, merge=request.functions is None)
-    notes = [plan.note(), *_fitted(model, request, typed=typed)]
-    model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0)
+    notes = [plan.note(), *freed, *_fitted(model, request, typed=typed)]
+    model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0, _WEIGHTS_ALONE if freed else 0)
     return Lowered(hub, source, OnnxModel(model, notes=(*hub.notes, *notes), runtime=hub.runtime, scopes=hub.scopes))
 
 
@@ -86,6 +88,7 @@ def _in_bits(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
             f"dtype={request.dtype!r}: ONNX has weights in blocks from opset {_BLOCKED} on, not at {opset}"
         )
     model = hub.model.clone() if typed else inferred(hub.model)
+    freed = _inputs_no_longer(model)
     weights = WeightBits(model, BITS[request.dtype or ""], request.block_size, direct=direct)
     weights.run()
     if not weights.rounded:
@@ -97,12 +100,22 @@ def _in_bits(hub: OnnxModel, request: Request, *, typed: bool) -> Lowered:
     with_rounded_weights(source, weights.rounded)
     clean(model, merge=request.functions is None)
     model.ir_version = max(lowest_ir_version(model), hub.model.ir_version or 0)
-    notes = [f"{len(weights.rounded)} weights are in {request.dtype}, a scale for {request.block_size} of them"]
+    notes = [f"{len(weights.rounded)} weights are in {request.dtype}, a scale for {request.block_size} of them", *freed]
     if weights.left:
         notes.append(f"in float32 stay weights that are read in other ways too: {', '.join(weights.left[:3])}")
     scopes = replace(hub.scopes, parameters=hub.scopes.parameters.union(weights.written))
     result = OnnxModel(model, notes=(*hub.notes, *notes), runtime=hub.runtime, scopes=scopes)
     return Lowered(hub, OnnxModel(source), result, weights.rounded)
+
+
+def _inputs_no_longer(model: ir.Model) -> tuple[str, ...]:
+    """Takes weights from among the inputs, where files before IR version 4 have them and they keep their type; a note of it."""
+    own = [value for value in model.graph.inputs if not value.is_initializer()]
+    if len(own) == len(model.graph.inputs):
+        return ()
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(own)
+    return ("the weights are inputs no longer",)
 
 
 def _fitted(model: ir.Model, request: Request, *, typed: bool) -> tuple[str, ...]:
