@@ -53,7 +53,7 @@ def keras_models():
 @pytest.mark.parametrize(
     ("name", "kwargs", "words"),
     [
-        ("dense", {"inputs": (WIDE,)}, ["expected axis -1", "4", "(3, 5)"]),
+        ("dense", {"inputs": (WIDE,)}, ["is float32[3, 5]", "the model takes float32[any, 4]"]),
         ("two", {"inputs": (X,)}, ["takes 2 inputs (first, second), 1 were given"]),
         ("two", {"inputs": {"first": X, "third": X}}, ["takes inputs first, second", "given were first, third"]),
         ("unbuilt", {}, ["'head' does not know its inputs", "pass inputs=(...)"]),
@@ -190,7 +190,7 @@ def estimators():
         ("unfitted", {}, ["not fitted yet", "'fit'"]),
         ("class", {}, ["LogisticRegression is a class", "LogisticRegression(...)"]),
         ("wide", {}, ["fitted on 4 columns, the inputs have 5"]),
-        ("one", {}, ["rows and columns", "1 dimensions"]),
+        ("one", {}, ["rows and columns", "the shape [4]"]),
         ("fitted", {"methods": ["classify"]}, ["LogisticRegression has no method 'classify'"]),
         ("fitted", {"dynamic_shapes": {"x": {0: "n"}}}, ["dynamic_shapes=", "number of samples varies always"]),
         ("fitted", {"initial_types": []}, ["initial_types", "convert_sklearn", "inputs="]),

@@ -97,7 +97,7 @@ def test_a_list_that_grows_is_a_note():
     "name, data, words",
     [
         ("bad.onnx", b"hello", ["'bad.onnx'", "no ONNX model"]),
-        ("empty.onnx", b"", ["'empty.onnx'", "no graph"]),
+        ("empty.onnx", b"", ["'empty.onnx'", "is empty"]),
         ("notes.txt", b"x", ["'notes.txt'", "LightGBM", "the word tree"]),
         ("bad.keras", b"PK nothing", ["'bad.keras'", "no zip archive"]),
         ("bad.pt2", b"zzz", ["'bad.pt2'", "no torch.export program"]),
@@ -142,7 +142,7 @@ def test_mistakes_of_scikit_learn():
         (make_pipeline(LogisticRegression()), {"inputs": X}, ["Pipeline", "not fitted"]),
         (LogisticRegression, {"inputs": X}, ["LogisticRegression is a class", "LogisticRegression(...)"]),
         (fitted, {"inputs": X[:, :3]}, ["fitted on 4 columns", "have 3"]),
-        (fitted, {"inputs": X[0]}, ["rows and columns", "1 dimensions"]),
+        (fitted, {"inputs": X[0]}, ["rows and columns", "the shape [4]"]),
         (fitted, {"inputs": X, "methods": ["transform"]}, ["no method 'transform'"]),
         (fitted, {"inputs": X, "options": {"zip_map": False}}, ["zip_map=False", "zipmap"]),
         (fitted, {"inputs": X * np.nan}, ["Input X contains NaN"]),

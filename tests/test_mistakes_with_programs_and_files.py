@@ -122,7 +122,7 @@ def pickled(tmp_path, name, content):
 def test_files_of_estimators_that_hold_none_are_named(tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="scikit-learn is an extra")
     options = {"inputs": X, "allow_pickle": True}
-    check(pickled(tmp_path, "e.pkl", b""), options, ["e.pkl", "it ends too early"])
+    check(pickled(tmp_path, "e.pkl", b"\x80\x04"), options, ["e.pkl", "it ends too early"])
     check(pickled(tmp_path, "j.pkl", b"nonsense"), options, ["j.pkl", "no pickled estimator"])
     check(pickled(tmp_path, "d.pkl", {"a": 1}), options, ["d.pkl", "holds a dict, not an estimator"])
     module = b"\x80\x04\x8c\x07nopemod\x8c\x03Foo\x93)\x81."
