@@ -379,7 +379,9 @@ def _report(
         reason = f"{unlike} of {a.size} elements differ in NaN or infinity: {change}"
     elif figures.mismatched:
         kind = "error against float64" if has_truth else "difference"
-        size = f"{kind} {error:.3g}, allowed {figures.allowed:.3g}"
+        # Of the element that lies furthest beyond its budget, which need not be that of the greatest error.
+        beyond = figures.used * figures.allowed if 0 < figures.allowed < np.inf and np.isfinite(figures.used) else error
+        size = f"{kind} {beyond:.3g}, allowed {figures.allowed:.3g}"
         reason = f"{figures.mismatched} of {a.size} elements beyond the budget: {size}"
     if not figures.mismatched and all(item.all_nan for item in tallies):
         return OutputReport(name, "unproved", ALL_NAN, figures=figures, **about)

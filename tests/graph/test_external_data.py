@@ -114,7 +114,8 @@ def test_a_killed_write_leaves_no_file_under_the_final_name(tmp_path):
     [
         (lambda data: data[: len(data) // 2], "truncated"),
         (lambda data: b"not a model at all", "no ONNX model"),
-        (lambda data: b"", "no graph"),
+        (lambda data: b"", "is empty"),
+        (lambda data: b"\x08\x08", "no graph"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, words):

@@ -289,7 +289,7 @@ def test_directories_that_are_no_saved_model(tmp_path, write, words):
     ("name", "content", "words"),
     [
         ("a.pb", b"not a graph", "frozen GraphDef"),
-        ("b.pb", b"", "holds no node"),
+        ("b.pb", b"", "is empty"),
         ("c.tflite", b"TFL3", "begin with TFL3"),
     ],
 )

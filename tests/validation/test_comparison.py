@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from onnxport.validation.comparison import judge
+from onnxport.validation.text import budget_used
 from onnxport.validation.tolerance import EXACT, Budget, by_rounding, derived, epsilon, from_user, local_max, nudge
 
 LOOSE = Budget(absolute=1e-3, origin="test")
@@ -268,3 +269,15 @@ def test_a_nudge_moves_floats_by_one_unit_and_nothing_else():
     assert np.array_equal(nudge(exact, 1, np.random.default_rng(0)), exact)
     ids = np.asarray([1, 2])
     assert nudge(ids, 1, np.random.default_rng(0)) is ids
+
+
+def test_a_budget_is_shown_beside_the_element_that_it_belongs_to():
+    """The greatest difference lies within a budget of its own."""
+    report = judge("y", f32(1, 1), f32(1.25, 1.0625), Budget(absolute=np.asarray([1.0, 1e-3])))
+    assert report.verdict == "fail"
+    assert "1 of 2 elements beyond the budget: difference 0.0625, allowed 0.001" in report.reason
+    assert budget_used(report) == "62x of 1.0e-03"
+    right = judge("y", f32(1, 1), f32(1.25, 1.0625), Budget(absolute=np.asarray([1.0, 0.125])))
+    assert budget_used(right) == "50% of 1.2e-01"
+    assert budget_used(judge("y", f32(1), f32(2), EXACT)) == "over"
+    assert budget_used(judge("y", f32(1), f32(1), EXACT)) == "0%"

@@ -62,7 +62,7 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     if start == _LFS:
         raise InvalidModelError(f"{str(path)!r} is a pointer of Git LFS, not the file itself: git lfs pull fetches it")
     if not start:
-        raise InvalidModelError(f"{str(path)!r} is empty: it holds 0 bytes")
+        raise InvalidModelError(f"{str(path)!r} is empty: it holds 0 bytes and no model")
     return place
 
 
