@@ -263,7 +263,7 @@ def _outputs(report: ProofRecord) -> str:
             Cell("verdict", chip(SHOWN["unproved" if name in unproved and not over else output.verdict])),
             Cell("type", escape(type_of(output))),
             Cell("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
-            Cell("budget used", f"{bar}{budget_used(output)}" if figures else "", "n"),
+            Cell("budget used", f"{bar}{prose(budget_used(output))}" if figures else ""),
             Cell("worst on", escape(inputs)),
         ]
         lines.append(cells_of_row(cells))

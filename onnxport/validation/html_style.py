@@ -93,7 +93,7 @@ details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; paddi
 
 # The part in a notebook, whose own colours are not known: words in its ink, verdicts on a ground of their own.
 NOTEBOOK_STYLE = """
-.onnxport-report { overflow-x: auto; }
+.onnxport-report { overflow-x: auto; } .onnxport-report .n { white-space: nowrap; }
 .onnxport-report .chip { color: #fff; padding: .1rem .5rem; border-radius: 1rem; font-weight: 650; }
 .onnxport-report .chip.pass { background: #146c37; } .onnxport-report .chip.fail { background: #a8201a; }
 .onnxport-report .chip.unproved { background: #7a4d00; }
