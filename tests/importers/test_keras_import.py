@@ -9,7 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 pytestmark = [pytest.mark.keras, pytest.mark.tensorflow]
-keras = pytest.importorskip("keras")
+keras = pytest.importorskip("keras", reason="Keras is an extra")
 pytest.importorskip("tensorflow")
 
 import onnx_ir as ir  # noqa: E402
@@ -285,6 +285,33 @@ def test_the_walk_leaves_the_model_alone():
     before = proto.SerializeToString()
     onnxport.convert(ir.from_proto(proto), to="keras", validate=False)
     assert proto.SerializeToString() == before
+
+
+REARRANGED = {
+    "rows put together again": ("p = Reshape(r, pair) y = Reshape(p, back)", 0),
+    "through layers": ("e = Exp(r) m = MatMul(e, w) t = Tanh(m) p = Reshape(t, pair) y = Reshape(p, back)", 0),
+    "each image by itself": (
+        "l = Reshape(x, apart) e = Exp(l) m = MatMul(e, w) p = Reshape(m, pair) y = Reshape(p, back)",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REARRANGED)
+def test_a_reshape_to_the_batch_of_what_has_other_rows(name):
+    """As where the pixels of a patch are rows of their own: axis 0 is no batch, though the batch is where a reshape leads."""
+    text, layers = REARRANGED[name]
+    sizes = "s = Shape <start = 0, end = 1> (x) rows = Mul(s, two) cut = Concat <axis = 0> (rows, end, six)"
+    ends = "pair = Concat <axis = 0> (s, two, end) back = Concat <axis = 0> (s, end, six) apart = Concat <axis = 0> (s, end, six)"
+    proto = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]> g (float[n,4,k] x) => (float[n,a,b] y)
+      <int64[1] two = {{2}}, int64[1] end = {{-1}}, int64[1] six = {{6}}> {{ {sizes} {ends} r = Reshape(x, cut) {text} }}""")
+    proto.graph.initializer.append(numpy_helper.from_array(np.eye(6, dtype=np.float32), "w"))
+    net = onnxport.convert(proto, to="keras", validate=False)
+    assert sum(isinstance(layer, keras.layers.Reshape) for layer in net.layers) >= layers
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for n in (1, 3):
+        x = np.random.default_rng(n).standard_normal((n, 4, 6)).astype(np.float32)
+        np.testing.assert_allclose(net(x), session.run(None, {"x": x})[0], rtol=1e-5)
 
 
 def test_sizes_times_a_batch_are_no_batch():

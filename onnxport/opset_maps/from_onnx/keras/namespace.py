@@ -20,7 +20,7 @@ from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Call, Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.values import Int, Ints, UnknownUntilRun, all_known
+from onnxport.opset_maps.from_onnx.values import Int, Ints, UnknownUntilRun, all_known, known
 
 
 def _or_layer(name: str, recognise: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,12 +65,17 @@ class KerasArrays(KerasControlFamily):
         if isinstance(x, Parameter) and all_known(shape):
             return x.after("reshape", shape)
         plain = self.is_symbolic(x) and not x.dtype.startswith("complex")
-        inner = shape[1:]
-        if plain and len(inner) and all_known(inner) and self.is_batch(shape[0], x):
+        inner, batched = shape[1:], len(shape) > 0 and self.is_batch(shape[0], x)
+        if plain and len(inner) and all_known(inner) and batched:
             sizes = [int(n) for n in inner]
-            if None in x.shape[1:] or math.prod(x.shape[1:]) == math.prod(sizes):  # else axis 0 is not the batch's
+            # Keras' layer leaves axis 0 alone, which need not be the batch's, as where its rows were cut to pieces.
+            alike = None not in x.shape[1:] and math.prod(x.shape[1:]) == math.prod(sizes)
+            if alike or known(shape[0]) or self.is_size_of(shape[0], x) or self.has_batch(x):
                 return recognised.reshape(self, x, sizes)
-        return self.record("reshape", x, tuple(shape))
+        result = self.record("reshape", x, tuple(shape))
+        if batched and self.is_symbolic(result) and not known(shape[0]) and not self.is_size_of(shape[0], x):
+            self.mark_batch(result)
+        return result
 
     def expand_dims(self, x: KerasValue, axis: Ints) -> KerasValue:
         if isinstance(x, Parameter):

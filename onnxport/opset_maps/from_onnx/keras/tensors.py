@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_number
 from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, plain_name, scope_name
+from onnxport.opset_maps.from_onnx.keras.batches import has_batch
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight
@@ -120,6 +121,7 @@ class KerasTensorFamily(Namespace):
         self.products: dict[int, tuple[Any, Callable[[Parameter], Any]]] = {}
         self._made: list[Any] = []
         self._order: dict[int, int] = {}
+        self._batched: set[int] = set()
         self._weights: dict[Any, Any] = {}
         self._layers: dict[Any, Any] = {}
         self._axis_sizes: dict[tuple[int, int], Any] = {}
@@ -147,9 +149,22 @@ class KerasTensorFamily(Namespace):
                 raise
             raise UnsupportedOperator(str(refusal), refusal.operators, final=refusal.final) from error
         for tensor in keras.tree.flatten(result):
-            self._order[id(tensor)] = len(self._made)
-            self._made.append(tensor)
+            self._take(tensor)
         return result
+
+    def _take(self, tensor: Any) -> None:
+        self._order[id(tensor)] = len(self._made)
+        self._made.append(tensor)
+        if has_batch(tensor, self.has_batch):
+            self.mark_batch(tensor)
+
+    def mark_batch(self, tensor: object) -> None:
+        """Axis 0 of a recorded tensor is the batch's from now on."""
+        self._batched.add(id(tensor))
+
+    def has_batch(self, x: object) -> bool:
+        """Whether axis 0 of `x` is the batch's for certain."""
+        return x is self.anchor or id(x) in self._batched
 
     def layer(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """The layer of `key`: the same one each time, so that a weight used twice stays one."""
@@ -216,8 +231,7 @@ class KerasTensorFamily(Namespace):
         for tensor in _computed(result, operands):
             operation = tensor._keras_history.operation
             operation.name = self.layer_name(type(operation).__name__.lower())
-            self._order[id(tensor)] = len(self._made)
-            self._made.append(tensor)
+            self._take(tensor)
         return result
 
     def _content(self, item: object) -> Array:
@@ -303,11 +317,16 @@ class KerasTensorFamily(Namespace):
         return id(n) in self._size_of
 
     def is_batch(self, n: Int, x: KerasValue) -> bool:
-        """Whether a size is that of axis 0 of `x`, or of a tensor that `x` was computed from batch by batch."""
+        """Whether a size is the batch's, or that of axis 0 of `x`."""
         if known(n):
             return bool(self.static_shape(x)) and (self.static_shape(x) or ())[0] == n
         result = self._size_of.get(id(n))
         return result is not None and result[2] == 0 and (result[1] is x or result[1] is self.anchor)
+
+    def is_size_of(self, n: Int, x: KerasValue) -> bool:
+        """Whether a size that the run tells is that of axis 0 of `x`."""
+        result = self._size_of.get(id(n))
+        return result is not None and result[1] is x and result[2] == 0
 
     def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):

@@ -1,0 +1,42 @@
+"""Which tensors of a functional model have the batch on their axis 0: Keras' own layers take that for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from onnxport.opset_maps.from_onnx.keras.primitives import Primitive
+
+# By the names of Keras' operations and of the namespace's primitives: their results broadcast their operands.
+_ELEMENTWISE = frozenset(
+    "elementwise astype where clip divide pow softmax log_softmax "
+    "Add Subtract Multiply Divide TrueDivide Power Maximum Minimum Where Clip Cast Softmax Negative Absolute Square Sqrt Rsqrt "
+    "Exp Log Sin Cos Tanh Erf Sigmoid Relu Relu6 Silu Gelu Elu Selu Softplus LeakyRelu".split()
+)
+_PRODUCTS = frozenset(("matmul", "Matmul"))  # of stacks of matrices
+_REDUCTIONS = frozenset(("Mean", "Sum", "Max", "Min"))
+
+
+def has_batch(tensor: Any, known: Callable[[Any], bool]) -> bool:
+    """Whether axis 0 of a tensor is the batch's for certain, `known` telling it of what the tensor is computed from."""
+    operation, place, _ = tensor._keras_history
+    operands: Sequence[Any] = operation._inbound_nodes[place].input_tensors
+    rank, name = len(tensor.shape), type(operation).__name__
+    alike = any(known(item) for item in operands if len(item.shape) == rank)
+    if isinstance(operation, Primitive):
+        name = operation.function
+    elif isinstance(operation, keras.layers.Layer):
+        if type(operation).__module__.partition(".")[0] != "keras":
+            return False
+        return alike if len(operands) > 1 else any(map(known, operands))
+    if name in _PRODUCTS:
+        return rank > 2 and alike
+    if name in _REDUCTIONS:
+        axes = [operation.axis] if isinstance(operation.axis, int) else operation.axis
+        inner = axes is not None and all(axis % len(operands[0].shape) for axis in axes)
+        return inner and known(operands[0])
+    if name == "Transpose":
+        return operation.axes is not None and operation.axes[0] == 0 and known(operands[0])
+    return name in _ELEMENTWISE and alike
