@@ -37,6 +37,7 @@ from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
+from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
 from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
 
@@ -258,6 +259,7 @@ def _export(
     call = pytorch_inputs.apart(call)
     with (
         torch.no_grad(),
+        single_sizes_noticed() as single,
         levels_kept(),
         unchecked(),
         no_fastpath(),
@@ -283,7 +285,7 @@ def _export(
             hits = hits_of_all()
             program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()], hits)
             check_idle(hits, call)
-    notes: list[str] = []
+    notes = single_notes(single)
     for item in caught:
         assigned = re.match(_ASSIGNED, str(item.message))
         if str(item.message).startswith(_NEEDLESS):

@@ -111,3 +111,25 @@ def test_sizes_that_the_source_refuses_itself_are_none_of_the_file():
 @pytest.mark.parametrize("text", ["[", "3", '[{"t": -1}]', '[{"t": 100000000000}]', '[{"t": "9"}]', '["t"]'])
 def test_sizes_that_somebody_else_wrote_are_left_alone(text):
     assert decisions.read({decisions.OTHER_SIZES: text}) == ()
+
+
+class Alone(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] == 1 else x
+
+
+class AtLeastOne(torch.nn.Module):
+    def forward(self, x):
+        assert x.shape[0] >= 1
+        return x.softmax(1)
+
+
+def test_what_a_single_row_alone_takes_is_noted():
+    """torch keeps no condition of it, and without a proof nothing else would show it."""
+    x = torch.randn(4, 3)
+    with pytest.raises(ValidationError):
+        onnxport.convert(Alone(), inputs=(x,))
+    (note,) = onnxport.convert(Alone(), inputs=(x,), validate=False).notes
+    assert "test_branches_on_sizes.py" in note
+    assert "decides otherwise where a size is 1" in note
+    assert onnxport.convert(AtLeastOne(), inputs=(x,), validate=False).notes == ()
