@@ -283,7 +283,11 @@ def _export(
         if asks:
             caught.clear()
             hits = hits_of_all()
-            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()], hits)
+            modes.append(without_values())
+            program = _program(call, shapes, strict, apart_from_user, modes, hits)
+            again = repeated_draws(program, call)
+            if again is not None:
+                program = _program(call, shapes, strict, apart_from_user, [*modes, again], hits)
             check_idle(hits, call)
     notes = single_notes(single)
     for item in caught:

@@ -38,7 +38,13 @@ def filled(x: Any) -> Any:
     return x * torch.empty(6).uniform_(-1, 1, generator=seeded()) + torch.randn(6) * 0.0
 
 
-@pytest.mark.parametrize("function", [several, of_torch, filled], ids=lambda item: item.__name__)
+def by_a_tensor(x: Any) -> Any:
+    """As Keras seeds on PyTorch."""
+    generator = torch.Generator().manual_seed(int(torch.tensor([3, 4]).sum()) & 0xFFFFFFFF)
+    return x + torch.normal(0.0, 1.0, size=(6,), generator=generator)
+
+
+@pytest.mark.parametrize("function", [several, of_torch, filled, by_a_tensor], ids=lambda item: item.__name__)
 def test_seeded_draws_are_constants_for_any_batch(function: Callable[..., Any]) -> None:
     written = onnxport.convert(function, inputs=(X,))
     assert written.report.verdict == "passed"
