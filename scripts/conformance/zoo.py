@@ -53,7 +53,7 @@ def check(model: Any, inputs: dict[str, Any], **options: Any) -> tuple[str, str,
         return "defect", f"{type(error).__name__}: {first_line(error)}", None
     if made.report.verdict != "passed" and not _is_empty_by_design(made):
         return "unproved", "; ".join(f"{name}: {reason}" for name, reason in made.report.unproved)[:300], made
-    sizes = {shape[:1] for item in made.report.sets if item.passed for _, _, shape in item.inputs}
+    sizes = {shape[:1] for item in made.report.sets if not item.failed for _, _, shape in item.inputs}
     dynamic = [value for value in made.model.graph.inputs if value.shape and not isinstance(value.shape[0], int)]
     if not dynamic or len(sizes) < 2:
         notes = [note for note in made.report.notes if "static" in note or "fixed size" in note or "left out" in note]
