@@ -37,7 +37,7 @@ LACKED = {
 REFUSED = [
     *[(engine, 18, f"q = {node}", "not among its operators") for engine, nodes in LACKED.items() for node in nodes],
     ("tensorrt", 17, "q, i = MaxPool<kernel_shape = [1, 1]>(p) j = Neg(i)", "its output 'i' is used"),
-    ("tensorrt", 17, "q = AveragePool<kernel_shape = [1, 1], dilations = [2, 2]>(p)", "dilations=[2, 2]"),
+    ("tensorrt", 19, "q = AveragePool<kernel_shape = [1, 1], dilations = [2, 2]>(p)", "dilations=[2, 2]"),
     ("tensorrt", 17, 'q = Resize<mode = "cubic">(p, , , shape)', "mode='cubic'; it takes nearest, linear"),
     ("tensorrt", 17, "z = Cast<to = 11>(p) q = Cast<to = 1>(z)", "its result is DOUBLE"),
     ("tensorrt", 17, "q = Dropout(p, r, t)", "training_mode must be constant and false"),

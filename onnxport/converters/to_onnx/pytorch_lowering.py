@@ -20,7 +20,7 @@ from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
 from onnxport.converters.to_onnx.pytorch_strides import in_storage_order
-from onnxport.converters.to_onnx.pytorch_types import OF_SPARSE, Types, holds_complex, is_sparse, stored, typed
+from onnxport.converters.to_onnx.pytorch_types import OF_SPARSE, Types, computes_sparse, holds_complex, stored, typed
 from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.wider import holds_halves, in_single
 from onnxport.errors import MapEntryError, OnnxportError, UnsupportedOperator
@@ -248,9 +248,7 @@ class Lowering:
         if undefined := [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, Undefined)]:
             self._refuse(undefined[0])
             return self._stand_in(results, value)
-        if is_sparse(value) or (
-            not name.startswith("aten::to_dense") and any(map(is_sparse, map(recorded, node.all_input_nodes)))
-        ):
+        if computes_sparse(node, name, self.boundary.input_names):
             self.refused.add(name, OF_SPARSE, source.where)
             return self._stand_in(results, value)
         if (empty := _without_elements(op, results)) is not None:

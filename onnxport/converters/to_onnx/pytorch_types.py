@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from onnx_ir.tensor_adapters import from_torch_dtype
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, is_complex, mark_complex
+from onnxport.tracing.pytorch_nodes import recorded
 
 # A sparse product leaves out what is 0, also where the other operand has infinity or NaN: not what a dense one gives.
 OF_SPARSE = "computes with a sparse tensor, which ONNX has no operators for: make it dense first, with to_dense()"
@@ -90,3 +91,11 @@ def holds_complex(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 def is_sparse(item: object) -> bool:
     """Whether something is a tensor that is not stored whole: COO, CSR and their like."""
     return isinstance(item, torch.Tensor) and item.layout is not torch.strided
+
+
+def computes_sparse(node: torch.fx.Node, name: str, inputs: Container[str]) -> bool:
+    """Whether a node computes with a sparse tensor; of `inputs` that are sparse in the example, the model takes dense ones."""
+    operands = [item for item in node.all_input_nodes if item.name not in inputs]
+    return is_sparse(recorded(node)) or (
+        not name.startswith("aten::to_dense") and any(map(is_sparse, map(recorded, operands)))
+    )

@@ -7,13 +7,12 @@ from typing import Any
 
 import keras
 
+from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive
 
-# By the names of Keras' operations and of the namespace's primitives: their results broadcast their operands.
-_ELEMENTWISE = frozenset(
-    "elementwise astype where clip divide pow softmax log_softmax "
-    "Add Subtract Multiply Divide TrueDivide Power Maximum Minimum Where Clip Cast Softmax Negative Absolute Square Sqrt Rsqrt "
-    "Exp Log Sin Cos Tanh Erf Sigmoid Relu Relu6 Silu Gelu Elu Selu Softplus LeakyRelu".split()
+# Keras' operations and the namespace's primitives whose results broadcast their operands, as `_plain` writes them.
+_ELEMENTWISE = frozenset(row.keras.replace("_", "") for row in ROWS if row.keras) | frozenset(
+    "elementwise astype cast where clip divide pow softmax logsoftmax gelu elu selu leakyrelu".split()
 )
 _PRODUCTS = frozenset(("matmul", "Matmul"))  # of stacks of matrices
 _REDUCTIONS = frozenset(("Mean", "Sum", "Max", "Min"))
@@ -39,4 +38,8 @@ def has_batch(tensor: Any, known: Callable[[Any], bool]) -> bool:
         return inner and known(operands[0])
     if name == "Transpose":
         return operation.axes is not None and operation.axes[0] == 0 and known(operands[0])
-    return name in _ELEMENTWISE and alike
+    return _plain(name) in _ELEMENTWISE and alike
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
