@@ -24,6 +24,7 @@ from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.numerics import length_of
 from onnxport.validation.records import Divergence
+from onnxport.validation.runners.onnx_wide import wide_graph
 
 # The bits that a rounding difference may take inside one segment beyond the budget for one operator.
 _SEGMENT_FACTOR = 16.0
@@ -236,6 +237,24 @@ def _with_moves(
     most = np.sqrt(tolerance.epsilon(result.dtype)) * np.max(np.abs(own), initial=0.0)
     rounding = tolerance.local_max(np.where(moves <= most, moves, 0.0))
     return replace(budget, absolute=np.maximum(budget.absolute, _SEGMENT_FACTOR * rounding))
+
+
+def is_rounding(run: LocalRun) -> bool:
+    """Whether source and nodes lie, both, within rounding of the largest number around them from the nodes in float64.
+
+    A kernel may be right to few digits where a function nears its limit, as Sigmoid far below 0 does.
+    """
+    own, theirs = run.expected, run.result
+    if not is_floating(own.dtype) or own.shape != theirs.shape:
+        return False
+    try:
+        truth = np.asarray(wide_graph(run.model).run(run.feeds)[0])
+    except OnnxportError:
+        return False
+    around = [tolerance.wide(item) for item in (truth, *run.feeds.values()) if is_floating(item.dtype)]
+    largest = max(float(np.max(np.abs(item), initial=0.0)) for item in around)
+    allowed = _SEGMENT_FACTOR * tolerance.epsilon(own.dtype) * largest
+    return all(bool(np.all(np.abs(tolerance.wide(item) - truth) <= allowed)) for item in (own, theirs))
 
 
 def place_of(node: ir.Node) -> str:

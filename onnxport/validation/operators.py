@@ -14,7 +14,7 @@ from onnxport.graph.provenance import PREFIX
 from onnxport.graph.test_vectors import Vectors
 from onnxport.validation import tolerance
 from onnxport.validation.details import OperatorError
-from onnxport.validation.divergence import LocalRun, in_form_of, place_of, source_names
+from onnxport.validation.divergence import LocalRun, in_form_of, is_rounding, place_of, source_names
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.operator_runs import OperatorRuns, Take
 from onnxport.validation.parties import Comparison
@@ -59,7 +59,9 @@ def inquiry_on(parties: Comparison, item: InputSet, *, failed: bool) -> Inquiry:
     worst: list[tuple[tuple[float, ...], LocalRun]] = []
 
     def take(place: int, run: LocalRun, own: Any) -> None:
-        operators[place] = described = _described(run, _distance(run.expected, own))
+        # Where the outputs agree, what the runtime's own rounding explains is no operator to look at.
+        differs = run.report.verdict == "fail" and (failed or not is_rounding(run))
+        operators[place] = described = _described(run, differs, _distance(run.expected, own))
         # The first that differs, else the one that takes most of its budget.
         rank = (0.0, place) if described.differs else (1.0, -described.share, place)
         if not worst or rank < worst[0][0]:
@@ -112,11 +114,7 @@ def _distance(expected: np.ndarray, result: Any) -> float:
     return float(np.nanmax(gap, initial=0.0)) if gap.size else 0.0
 
 
-def _differs(run: LocalRun) -> bool:
-    return run.report.verdict == "fail"
-
-
-def _described(run: LocalRun, propagated: float) -> OperatorError:
+def _described(run: LocalRun, differs: bool, propagated: float) -> OperatorError:
     node, (local, allowed) = run.node, run.error
     props = node.metadata_props
     return OperatorError(
@@ -126,7 +124,7 @@ def _described(run: LocalRun, propagated: float) -> OperatorError:
         local,
         allowed,
         propagated,
-        _differs(run),
+        differs,
         props.get(f"{PREFIX}op", ""),
         place_of(node),
     )
