@@ -22,6 +22,9 @@ HALVES = (tf.float16, tf.bfloat16)
 OF_TF: dict[tf.DType, ir.DataType] = {tf.as_dtype(name): dtype for dtype, name in TYPE_NAMES.items()}
 
 
+_SHARED = "_onnxport_constants"  # the attribute of a graph that holds them
+
+
 def held_in(dtype: ir.DataType) -> tf.DType:
     """The TensorFlow element type in which an ONNX one is held.
 
@@ -29,6 +32,25 @@ def held_in(dtype: ir.DataType) -> tf.DType:
     (tf.float32, tf.int8)
     """
     return tf.as_dtype(carrier(dtype))
+
+
+def shared_constant(array: Array) -> tf.Tensor:
+    """A small constant, one for all who ask for it in a graph: each operator that is built takes its share of an import."""
+    if tf.executing_eagerly():
+        return tf.constant(array)
+    graph = tf.compat.v1.get_default_graph()
+    held: dict[tuple[str, tuple[int, ...], bytes], tf.Tensor] | None = getattr(graph, _SHARED, None)
+    if held is None:
+        setattr(graph, _SHARED, held := {})
+    key = array.dtype.name, array.shape, array.tobytes()
+    if key not in held:
+        held[key] = tf.constant(array)
+    return held[key]
+
+
+def permuted(x: tf.Tensor, axes: Ints) -> tf.Tensor:
+    """`x` with its axes in this order."""
+    return tf.transpose(x, shared_constant(np.asarray(list(axes), np.int32)))
 
 
 def tensor_of(array: Array, dtype: ir.DataType | None = None) -> tf.Tensor:
@@ -42,7 +64,7 @@ def tensor_of(array: Array, dtype: ir.DataType | None = None) -> tf.Tensor:
 def as_held(x: tf.Tensor | complex, held: tf.DType) -> tf.Tensor:
     """A tensor or Python number in an element type; of the latter `tf.cast` alone would make a float32 first."""
     if isinstance(x, (bool, int, float, complex)):
-        x = np.asarray(x).astype(held.as_numpy_dtype)
+        return shared_constant(np.asarray(x).astype(held.as_numpy_dtype))
     return tf.cast(x, held)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, as_held, widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, as_held, permuted, shared_constant, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, all_known, known
 
@@ -19,6 +19,10 @@ def _joint(a: Int, b: Int) -> int | None:
     if known(a) and a != 1:
         return int(a)
     return int(b) if known(b) and b != 1 else None
+
+
+def _scalar(x: tf.Tensor) -> tf.Tensor:
+    return x if x.shape.rank == 0 else tf.reshape(x, [])
 
 
 def _reduction(name: str) -> Callable[..., tf.Tensor]:
@@ -52,7 +56,7 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
     """Elements in another order or number, and what is computed along axes."""
 
     def permute_dims(self, x: tf.Tensor, axes: Ints) -> tf.Tensor:
-        return tf.transpose(x, list(axes))
+        return permuted(x, axes)
 
     def reshape(self, x: tf.Tensor, shape: Sequence[Int]) -> tf.Tensor:
         return with_shape(tf.reshape(x, size_vector(shape)), shape)
@@ -104,7 +108,7 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
             x,
             size_vector([*[0] * axis, low]),
             size_vector([*[0] * axis, high]),
-            tf.constant([1] * axis + [step], tf.int64),
+            size_vector([*[1] * axis, step]),
             begin_mask=mask | (1 << axis if start is None else 0),
             end_mask=mask | (1 << axis if stop is None else 0),
         )
@@ -113,11 +117,15 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
         if all(known(n) and n == 0 for pair in pads for n in pair):
             return x
         if mode == "constant":
-            amounts = tf.reshape(size_vector([n for pair in pads for n in pair]), [-1, 2])
-            fill = value if x.dtype == tf.string else tf.reshape(as_held(value, x.dtype), [])
+            numbers = [n for pair in pads for n in pair]
+            if all_known(numbers):
+                amounts = shared_constant(np.asarray(numbers, np.int64).reshape(-1, 2))
+            else:
+                amounts = tf.reshape(size_vector(numbers), [-1, 2])
+            fill = tf.constant(value) if x.dtype == tf.string else _scalar(as_held(value, x.dtype))
             sized = zip(x.shape.as_list(), pads, strict=True)
             ends = [n + a + b if n is not None and known(a) and known(b) else None for n, (a, b) in sized]
-            return with_shape(tf.pad(x, amounts, constant_values=fill), ends)
+            return with_shape(tf.raw_ops.PadV2(input=x, paddings=amounts, constant_values=fill), ends)
         for axis, (before, after) in enumerate(pads):
             if known(before) and known(after) and before == after == 0:
                 continue

@@ -16,6 +16,7 @@ from onnxport.opset_maps.from_onnx.tensorflow.elements import (
     converted,
     held_in,
     power_of_two,
+    shared_constant,
     tensor_of,
 )
 from onnxport.opset_maps.from_onnx.values import (
@@ -34,15 +35,20 @@ from onnxport.opset_maps.from_onnx.values import (
 def size(n: Int | tf.Tensor) -> tf.Tensor:
     """A size as an INT64 scalar; a dynamic truth value as it is."""
     if known(n):
-        return tf.constant(int(n), tf.int64)
+        return shared_constant(np.asarray(int(n)))
     x = cast(tf.Tensor, n)  # TensorFlow's dynamic ints are tensors
     return x if x.dtype in (tf.bool, tf.int64) else tf.cast(x, tf.int64)
+
+
+def _element(vector: tf.Tensor, i: int) -> tf.Tensor:
+    start, stop, step = (shared_constant(np.asarray([n])) for n in (i, i + 1, 1))
+    return tf.strided_slice(vector, start, stop, step, shrink_axis_mask=1)
 
 
 def size_vector(shape: Sequence[Int]) -> tf.Tensor:
     """Sizes as an INT64 vector: a constant where all are known."""
     if all_known(shape):
-        return tf.constant([int(n) for n in shape], tf.int64, shape=[len(shape)])
+        return shared_constant(np.asarray([int(n) for n in shape], np.int64))
     return tf.stack([size(n) for n in shape])
 
 
@@ -97,7 +103,7 @@ class TensorFlowTensorFamily(Namespace):
         if None not in static:
             return tuple(static)
         dynamic = tf.shape(x, out_type=tf.int64)
-        result = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
+        result = tuple(_element(dynamic, i) if n is None else n for i, n in enumerate(static))
         self._sizes.update((id(n), n) for n in result if not known(n))
         return result
 

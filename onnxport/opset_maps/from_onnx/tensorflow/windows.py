@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, permuted, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import GroupedStrides, Int, Ints, PaddedStrides, Strides, known
 from onnxport.opset_maps.from_onnx.windows import spanned
@@ -54,7 +54,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         function = tf.signal.ifft if inverse else tf.signal.fft
         if axis == rank - 1:
             return function(x)
-        return tf.transpose(function(tf.transpose(x, swap)), [swap.index(i) for i in range(rank)])
+        return permuted(function(permuted(x, swap)), [swap.index(i) for i in range(rank)])
 
     def conv_last(
         self, x: tf.Tensor, weight: tf.Tensor, bias: tf.Tensor | None = None, **form: Unpack[PaddedStrides]
@@ -64,7 +64,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no convolution over {spatial} axes")
         padded = self.pad(x, [(0, 0), *form["pads"], (0, 0)])
-        kernel = tf.transpose(weight, [*range(2, spatial + 2), 1, 0])
+        kernel = permuted(weight, [*range(2, spatial + 2), 1, 0])
         y = _convolved(padded, kernel, form["strides"], form["dilations"], form.get("groups", 1))
         return y if bias is None else tf.nn.bias_add(y, bias)
 
@@ -76,9 +76,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no transposed convolution over {spatial} axes")
-        kernel = _spread(
-            tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), form["dilations"]
-        )  # k1, ..., out/groups, in
+        kernel = _spread(permuted(weight, [*range(2, spatial + 2), 1, 0]), form["dilations"])  # k1, ..., out/groups, in
         n = self.shape(x)
         ends = [spanned(self, m, s, k) for m, s, k in zip(n[1:-1], strides, self.shape(kernel)[:spatial], strict=True)]
         parts = []
@@ -181,7 +179,7 @@ def _has_columns(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints
 
 def _depthwise(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
     height, width, _, out = _sizes(kernel)
-    filters = tf.reshape(kernel, [height, width, groups, out // groups])
+    filters = tf.reshape(kernel, size_vector([height, width, groups, out // groups]))
     return tf.nn.depthwise_conv2d(x, filters, [1, *strides, 1], "VALID", dilations=list(dilations))
 
 
