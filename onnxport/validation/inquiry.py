@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.warned import warnings_kept
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
 from onnxport.validation.operators import Inquiry, inquiry_on
@@ -11,6 +12,7 @@ from onnxport.validation.proof import bound, run_converted
 from onnxport.validation.runners import Binding
 
 
+@warnings_kept()
 def inquire(source: Party, converted: Party, binding: Binding, seed: int = 0) -> Inquiry:
     """Runs every operator of the converted ONNX model on the source's own values.
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnxport import frameworks
 from onnxport.errors import InvalidInputError, OnnxportError, first_line
+from onnxport.frameworks.warned import warnings_kept
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import current
 from onnxport.graph.guard.deadline import OutOfTime, timed
@@ -43,6 +44,7 @@ _SEARCH_LIMIT = 1 << 30
 
 
 @np.errstate(all="ignore")  # some sets are there to overflow
+@warnings_kept()
 def compare(
     source: Party,
     converted: Party,
