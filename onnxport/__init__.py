@@ -36,6 +36,15 @@ _HOME = {
     "ValidationError": "onnxport.errors",
 }
 
+# What other packages call so.
+_INSTEAD = {
+    "load": "onnxport.OnnxModel.load(path)",
+    "load_model": "onnxport.OnnxModel.load(path)",
+    "save": "model.save(path), of what onnxport.convert gives",
+    "export": "onnxport.convert(model, inputs=(x,))",
+    "to_onnx": "onnxport.convert(model, inputs=(x,))",
+    "check": "onnxport.validate(source, model)",
+}
 _WITH_GRAPHS = frozenset({"convert", "validate", "OnnxModel", "register_to_onnx", "register_from_onnx"})
 
 __all__ = [
@@ -59,7 +68,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
+        instead = _INSTEAD.get(name, "")
+        raise AttributeError(f"module 'onnxport' has no attribute {name!r}{f': it is {instead}' if instead else ''}")
     from onnxport.frameworks.descriptor import Lazy
     from onnxport.graph.symbolic import import_onnx_ir
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnxport.argument_types import check_mapping, check_path, check_switches
 from onnxport.errors import FallbackWarning, InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save as save_file
 from onnxport.graph.protos import to_proto
@@ -68,6 +69,7 @@ class OnnxModel:
         Raises:
             InvalidModelError: the file is missing, truncated, or no ONNX model.
         """
+        check_path(path)
         return cls(load_model(path))
 
     @property
@@ -153,6 +155,7 @@ class OnnxModel:
         Raises:
             InvalidInputError: a name, a rank or a fixed size differs, or an input is missing.
         """
+        check_mapping(feeds, "feeds", "{'x': array}")
         names = self.input_names
         for wrong in [name for name in feeds if name not in names][:1]:
             raise InvalidInputError(f"the model has no input {wrong!r}: it takes {', '.join(names) or 'none'}")
@@ -218,6 +221,8 @@ class OnnxModel:
             InvalidInputError: `external_data` is False for weights that one file can't hold; or `path` names a folder, or a
                 file of another framework.
         """
+        check_path(path)
+        check_switches({"external_data": external_data})
         import_module("onnxport.frameworks.files").check_name(path)
         save_file(self.model, path, external_data=external_data)
 
@@ -231,6 +236,9 @@ class OnnxModel:
         Raises:
             InvalidInputError: there is no such name, or another value or node has the new one.
         """
+        check_mapping(names, "names", "{'x': 'image'}")
+        if nodes is not None:
+            check_mapping(nodes, "nodes", "{'Conv_0': 'stem'}")
         result: OnnxModel = _workbench().renamed(self, names, nodes or {})
         return result
 

@@ -67,19 +67,16 @@ class Request:
             raise InvalidInputError(
                 f"target_opset={opset!r}: a version of ai.onnx from {OPSETS.start} to {OPSETS.stop - 1}"
             )
-        if self.optimize not in get_args(Optimize):
-            raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
-        if self.strategy is not None and self.strategy not in get_args(Strategy):
-            raise InvalidInputError(f"strategy={self.strategy!r}: one of {', '.join(map(repr, get_args(Strategy)))}")
-        if self.states is not None and self.states not in get_args(States):
-            raise InvalidInputError(f"states={self.states!r}: 'io' makes a model's state inputs and outputs")
-        if self.runtime not in RUNTIMES:
-            raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
-        if self.dtype is not None and self.dtype not in DTYPES:
-            raise InvalidInputError(
-                f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}; for another scheme quantise the float32 file with "
-                "its own tools, and compare the two with onnxport.validate"
-            )
+        _check_word("optimize", self.optimize, get_args(Optimize))
+        _check_word("strategy", self.strategy, get_args(Strategy))
+        _check_word("states", self.states, get_args(States), ", which makes a model's state inputs and outputs")
+        _check_word("runtime", self.runtime, RUNTIMES)
+        _check_word(
+            "dtype",
+            self.dtype,
+            DTYPES,
+            "; for another scheme quantise the float32 file with its own tools, and compare the two with onnxport.validate",
+        )
         if self.keep_io_types and self.dtype is None:
             raise InvalidInputError(
                 "keep_io_types= means nothing without dtype=: the types of inputs and outputs stay as they are"
@@ -140,6 +137,12 @@ def _versions(given: Mapping[str, int]) -> tuple[int | None, dict[str, int]]:
     return given.get("", given.get("ai.onnx")), others
 
 
+def _check_word(option: str, word: object, words: Sequence[str], more: str = "") -> None:
+    if word is not None and not (isinstance(word, str) and word in words):
+        one = "one of " if len(words) > 1 else ""
+        raise InvalidInputError(f"{option}={word!r}: {one}{', '.join(map(repr, words))}{more}")
+
+
 def check_names(option: str, names: Sequence[str] | None) -> None:
     """Refuses what is no list of different names.
 
@@ -161,7 +164,7 @@ def check_names(option: str, names: Sequence[str] | None) -> None:
 
 
 def _check_functions(given: object) -> None:
-    if given is None or given == "auto":
+    if given is None or (isinstance(given, str) and given == "auto"):
         return
     if isinstance(given, (str, type)) or not isinstance(given, Sequence):
         shown = getattr(given, "__name__", repr(given))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from onnxport import frameworks
+from onnxport.argument_types import check_mapping, check_switches
 from onnxport.converters.convert_options import ConvertOptions
 from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
@@ -23,7 +24,12 @@ from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
-from onnxport.options import check, check_keywords, check_tolerances, of_estimators
+from onnxport.options import (
+    check,
+    check_keywords,
+    check_tolerances,
+    of_estimators,
+)
 from onnxport.progress import stage
 from onnxport.request import Optimize, Request, States, Strategy, check_names
 from onnxport.validation.values import leaves_of
@@ -152,6 +158,9 @@ def convert(
     """
     target = frameworks.get(to)
     check_keywords(kwargs)
+    check_switches({"keep_io_types": keep_io_types, "allow_pickle": allow_pickle, "allow_code": allow_code})
+    if options is not None:
+        check_mapping(options, "options", "{'block_size': 64}")
     source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
     if source.hub_folder is not None and not target.is_hub:
@@ -170,7 +179,7 @@ def convert(
         "methods": methods,
         "task": task,
         "dtype": dtype,
-        "keep_io_types": keep_io_types or None,
+        "keep_io_types": True if keep_io_types else None,
         "weights": weights,
         "functions": functions,
         "strategy": strategy,
@@ -178,7 +187,7 @@ def convert(
     }
     others: dict[str, Any] = {
         "options": of_estimators(options) or None,
-        "runtime": None if runtime == "onnxruntime" else runtime,
+        "runtime": None if isinstance(runtime, str) and runtime == "onnxruntime" else runtime,
         "inputs_as_nchw": inputs_as_nchw,
         "outputs_as_nchw": outputs_as_nchw,
     }

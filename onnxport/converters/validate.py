@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxport import frameworks
+from onnxport.argument_types import check_switches
 from onnxport.converters.convert import file_name, load
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
@@ -70,7 +71,8 @@ def validate(
     """
     check_tolerances(rtol, atol)
     check_keywords(kwargs)
-    engines = chosen_engines(runtimes or ())
+    check_switches({"allow_pickle": allow_pickle, "allow_code": allow_code})
+    engines = chosen_engines(() if runtimes is None else runtimes)
     examples = leaves_of(inputs, kwargs)
     named = any(isinstance(model, (str, os.PathLike)) for model in (source, converted))
     given = {

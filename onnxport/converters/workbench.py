@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.argument_types import check_mapping
 from onnxport.converters.convert import convert
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.watching import watched, watched_inference
@@ -124,7 +125,12 @@ def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> Onnx
         InvalidInputError: there is no such value, or no output depends on it.
         InvalidModelError: the part gives other values than the whole.
     """
-    return convert(model, cut_inputs=inputs or None, cut_outputs=outputs or None)
+    return convert(model, cut_inputs=_given(inputs), cut_outputs=_given(outputs))
+
+
+def _given(names: Sequence[str]) -> Sequence[str] | None:
+    """None for an empty list, which asks for nothing; what is no list is refused by its name."""
+    return None if isinstance(names, (list, tuple)) and not names else names
 
 
 def in_float16(model: OnnxModel, keep_io_types: bool) -> OnnxModel:
@@ -144,10 +150,7 @@ def with_sizes(model: OnnxModel, sizes: Mapping[str, object]) -> OnnxModel:
         ValidationError: the result gives other numbers.
         InvalidInputError: sizes do not fit.
     """
-    if not isinstance(sizes, Mapping):
-        raise InvalidInputError(
-            f"sizes is a {type(sizes).__name__}: a dict of sizes by a dimension's or an input's name, {{'batch': 1}}"
-        )
+    check_mapping(sizes, "sizes", "{'batch': 1}, by a dimension's or an input's name")
     words = {
         key: "x".join(map(str, item)) if isinstance(item, (tuple, list)) else str(item) for key, item in sizes.items()
     }

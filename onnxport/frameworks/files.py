@@ -6,6 +6,7 @@ import os
 import textwrap
 from pathlib import Path
 
+from onnxport.argument_types import check_path
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks.descriptor import HUB, Framework
 from onnxport.frameworks.registry import discover, get, registered
@@ -90,8 +91,7 @@ def check_place(path: str | os.PathLike[str], target: Framework, source: Framewo
     Raises:
         InvalidInputError: the suffix is another format's, the folder is missing, or a file and a folder would collide.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidInputError(f"output={path!r}: the path of a file to write, such as 'model.onnx'")
+    check_path(path, "output")
     place = Path(path)
     suffix = place.suffix.lower()
     writes, folder = target.files.writes, target.files.folder

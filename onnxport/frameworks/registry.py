@@ -41,8 +41,13 @@ def register_framework(framework: Framework) -> None:
     """Makes a framework known to the whole package: `onnxport.convert`, `onnxport.validate` and the command line.
 
     Raises:
-        InvalidInputError: another framework has its name, an alias, a suffix that it reads or a package that it owns.
+        InvalidInputError: another framework has its name, an alias, a suffix that it reads or a package that it owns; or it is
+            no descriptor.
     """
+    if not isinstance(framework, Framework):
+        raise InvalidInputError(
+            f"{framework!r} is no descriptor of a framework: give an onnxport.Framework(name, title, ...)"
+        )
     for other in registered():
         for what, own, taken in (
             ("name", _names(framework), _names(other)),

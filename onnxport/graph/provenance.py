@@ -33,13 +33,14 @@ _NOT_USERS = (str(Path(__file__).parents[1]), sysconfig.get_paths()["stdlib"], "
 _GENERATED = ("site-packages", "dist-packages", "__autograph_generated_file")
 
 
+def is_users(file: str) -> bool:
+    """Whether a file of Python is the user's own: of no installed package, not of Python, not of onnxport."""
+    return not file.startswith(_NOT_USERS) and not any(part in file for part in _GENERATED)
+
+
 def user_line(error: BaseException) -> str:
     """The innermost line of an error's traceback in the user's own code, with its text; empty where there is none."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_USERS) and not any(part in frame.filename for part in _GENERATED)
-    ]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{relative_path(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 

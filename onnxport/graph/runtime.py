@@ -24,7 +24,7 @@ from onnxport.graph.guard.requests import RemoteModel, stored
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
 from onnxport.graph.runtimes import Runtime
-from onnxport.graph.schema import TENSOR_TYPES
+from onnxport.graph.schema import TENSOR_TYPES, absent_operator
 
 _IN_MEMORY_LIMIT = 64 << 20
 Loadable = ir.Model | onnx.ModelProto | str | os.PathLike[str]
@@ -123,6 +123,9 @@ class Session:
         if isinstance(model, (str, os.PathLike)):
             model = onnx.load(model)
         proto = to_proto(model) if isinstance(model, ir.Model) else model
+        absent = absent_operator(proto)  # which the evaluator may run all the same, as another opset has it
+        if absent:
+            raise InvalidModelError(absent)
         try:
             evaluator = reference_evaluator(proto)
         except Exception as error:  # the evaluator has no error type of its own

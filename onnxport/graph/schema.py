@@ -66,13 +66,37 @@ def require_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema:
     schema = find_schema(domain, op_type, opset)
     if schema is not None:
         return schema
-    since = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == domain]
+    since = [item.since_version for item in _history(domain, op_type)]
     name = f"{domain}::{op_type}" if domain else op_type
     if since and min(since) > opset:
         raise UnsupportedOperator(
             f"needs ONNX {name}, which exists from opset {min(since)} on; target_opset is {opset}: ask for a newer one"
         )
     raise MapEntryError(f"ONNX opset {opset} has no operator {name}")
+
+
+def absent_operator(model: onnx.ModelProto) -> str:
+    """An operator of ai.onnx or ai.onnx.ml in the main graph that no version of ONNX has at the model's opset, as the start of
+    a message; empty where there is none.
+    """
+    versions = {item.domain or "ai.onnx": item.version for item in model.opset_import}
+    own = {(item.domain or "ai.onnx", item.name) for item in model.functions}
+    for node in model.graph.node:
+        domain = node.domain or "ai.onnx"
+        opset = versions.get(domain, 0)
+        bare = "" if domain == "ai.onnx" else domain
+        if domain not in ("ai.onnx", ML_DOMAIN) or not opset or (domain, node.op_type) in own:
+            continue
+        if any_schema(bare, node.op_type, opset) is None:
+            since = min((item.since_version for item in _history(bare, node.op_type)), default=0)
+            exists = f"; it exists from opset {since} on, so the model may declare a wrong one" if since > opset else ""
+            return f"{node.op_type} ({(node.name or node.output[0])!r}): {domain} {opset} has no such operator{exists}"
+    return ""
+
+
+def _history(domain: str, op_type: str) -> list[defs.OpSchema]:
+    every = defs.get_all_schemas_with_history()
+    return [item for item in every if item.name == op_type and item.domain == domain]
 
 
 # Element types by what a schema, and onnxruntime, call a tensor of them.

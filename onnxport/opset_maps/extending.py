@@ -21,7 +21,7 @@ def register_to_onnx(framework: str, op: str) -> Callable[[Function], Function]:
     entry that the package has.
 
     Raises:
-        InvalidInputError: no such framework, or ONNX itself.
+        InvalidInputError: no such framework, or ONNX itself; or `op` or the function is none.
 
     >>> @register_to_onnx("pytorch", "mylib::double")
     ... def double(op, x):
@@ -30,7 +30,8 @@ def register_to_onnx(framework: str, op: str) -> Callable[[Function], Function]:
     owner = frameworks.get(framework)
     if owner.to_onnx_map is None:
         raise InvalidInputError(f"no operator of {owner.title} is looked up in a map on the way to ONNX")
-    return owner.to_onnx_map().lower(op)
+    _check_words(op=op)
+    return _checked(owner.to_onnx_map().lower(op))
 
 
 def register_from_onnx(framework: str, domain: str, op_type: str, since: int = 1) -> Callable[[Function], Function]:
@@ -46,9 +47,29 @@ def register_from_onnx(framework: str, domain: str, op_type: str, since: int = 1
     gives a tensor or a tuple of them; `xp` is the framework's array namespace.
 
     Raises:
-        InvalidInputError: no such framework, or nothing is rebuilt into it.
+        InvalidInputError: no such framework, or nothing is rebuilt into it; or another argument is none of its kind.
     """
     owner = frameworks.get(framework)
     if owner.from_onnx_map is None:
         raise InvalidInputError(f"no ONNX operator is looked up in a map on the way to {owner.title}")
-    return owner.from_onnx_map().op(op_type, versions=(since,), domain=domain)
+    _check_words(domain=domain, op_type=op_type)
+    if isinstance(since, bool) or not isinstance(since, int) or since < 1:
+        raise InvalidInputError(f"since={since!r}: a version of the operator, 1 or more")
+    return _checked(owner.from_onnx_map().op(op_type, versions=(since,), domain=domain))
+
+
+def _check_words(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str) or (not value and name != "domain"):
+            raise InvalidInputError(f"{name}={value!r}: a string, as 'mylib::op' or 'MyOp'")
+
+
+def _checked(register: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """The decorator, which takes functions alone."""
+
+    def decorate(function: Function) -> Function:
+        if not callable(function):
+            raise InvalidInputError(f"{function!r} is no function: the decorator stands above one, def op(op, x): ...")
+        return register(function)
+
+    return decorate

@@ -35,6 +35,7 @@ from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
+from onnxport.validation.surroundings import Reading, notes_of, unproved_by
 from onnxport.validation.witnesses.engine import Engine
 from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
 
@@ -73,9 +74,10 @@ def compare(
     failed: list[InputSet] = []
     judged_runs: list[SourceRun] = []
     samples: list[Sample] | None = [] if details_wanted() else None
+    readings: list[Reading] = []
     try:
         usual: Outputs = []
-        for run in source_runs(parties, seed, remarks):
+        for run in source_runs(parties, seed, remarks, readings):
             stage(f"proving: {run.inputs.name}")
             usual = usual or run.outputs
             report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual, samples)
@@ -96,7 +98,7 @@ def compare(
         )
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += [hint for item in failed[:1] if (hint := choice_by_masks(parties, item))]
-    remarks += _about_runtimes(parties)
+    remarks += _about_runtimes(parties) + notes_of(readings, failed=bool(failed))
     if failed:
         stage("looking for the first node that differs")
     sides = (_side(left, source.title), _side(right, converted.title))
@@ -110,7 +112,8 @@ def compare(
         shown = failed[0] if failed else ran[0][0]
         details = gathered(parties, shown, samples, divergence, failed=bool(failed))
     notes = tuple(dict.fromkeys(remarks))
-    return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details)
+    frozen = unproved_by(readings, left, parties.source_leaves(ran[0][0].leaves)) if ran and not failed else ""
+    return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details, frozen)
 
 
 def _testimonies(

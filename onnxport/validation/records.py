@@ -66,14 +66,12 @@ class SetReport:
         return not self.failed and all(output.verdict == "pass" for output in self.outputs)
 
 
-def unproved_of(
-    sets: Sequence[SetReport], notes: Sequence[str] = (), not_loaded: str = ""
-) -> tuple[tuple[str, str], ...]:
-    """What none of the sets of inputs proves, and why: names of outputs; "" where it is the whole model."""
+def unproved_of(sets: Sequence[SetReport], notes: Sequence[str] = (), *reasons: str) -> tuple[tuple[str, str], ...]:
+    """What none of the sets of inputs proves, and why: names of outputs; "" where it is the whole model, as by `reasons`."""
     ran = [item for item in sets if not item.error]
     if not ran:
         return (("", notes[-1] if notes else "no set of inputs ran"),)
-    missing = [("", not_loaded)] if not_loaded else []
+    missing = [("", reason) for reason in reasons if reason]
     missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
     seen: dict[str, list[OutputReport]] = {}
     for item in ran:
@@ -193,6 +191,7 @@ class ProofRecord:
         not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
         witnesses: what other engines give for the converted file; the verdict is without them.
         details: what only the page shows; None unless a page was asked for before the proof.
+        frozen: what the source reads of its surroundings that changes its outputs; empty where there is none.
     """
 
     source: Side
@@ -204,6 +203,7 @@ class ProofRecord:
     not_loaded: str = ""
     witnesses: tuple[WitnessRecord, ...] = ()
     details: Details | None = None
+    frozen: str = ""
 
     @property
     def verdict(self) -> Outcome:
@@ -220,7 +220,7 @@ class ProofRecord:
     @property
     def unproved(self) -> tuple[tuple[str, str], ...]:
         """What no set of inputs proves, and why: names of outputs; "" where it is the whole model."""
-        return unproved_of(self.sets, self.notes, self.not_loaded)
+        return unproved_of(self.sets, self.notes, self.not_loaded, self.frozen)
 
     @property
     def worst(self) -> OutputReport | None:

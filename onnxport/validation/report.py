@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxport.argument_types import check_path
+from onnxport.errors import InvalidInputError
 from onnxport.graph.atomic import atomic_file
 from onnxport.validation.records import ProofRecord
 from onnxport.validation.text import lines
@@ -53,6 +55,13 @@ class Report(ProofRecord):
         """
         from onnxport.validation.html import page
 
+        check_path(path)
+        if not isinstance(command, str):
+            raise InvalidInputError(f"command={command!r}: the command line, a string")
+        if isinstance(files, str) or not isinstance(files, Sequence):
+            raise InvalidInputError(f"files={files!r}: a list of paths, such as ['model.onnx']")
+        for file in files:
+            check_path(file, "files")
         _write(path, page(self, repeat(command, files)))
 
     def _repr_html_(self) -> str:

@@ -28,6 +28,7 @@ from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs, Runner
 from onnxport.validation.runners.base import InputSpec
+from onnxport.validation.surroundings import Reading, readings_of
 
 # The sets beyond the first one may take this many seconds, or this many times the first one's, whichever is more.
 SECONDS, TIMES = 1.0, 3.0
@@ -55,8 +56,12 @@ class SourceRun:
 _Inputs = GivenInputs | DrawnInputs  # where sets come from: what the user gave, or a graph's signature
 
 
-def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[SourceRun]:
+def source_runs(
+    parties: Comparison, seed: int, notes: list[str], readings: list[Reading] | None = None
+) -> Iterator[SourceRun]:
     """The source's results on one set of inputs after the other; what it can't run on, or there is no time for, goes to `notes`.
+
+    What its first run reads of its surroundings is added to `readings`.
 
     The time between two sets counts as the time of the first: what the caller does with it is part of its price.
 
@@ -66,7 +71,10 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     """
     inputs = _inputs(parties, seed)
     ledger = _Ledger()
-    first = _telling_run(parties, inputs, notes)
+    with readings_of(readings is not None and parties.source.graph is None) as read:
+        first = _telling_run(parties, inputs, notes)
+    if readings is not None:
+        readings += read
     if first is None and not parties.source.stopped and parties.source.stand_in():
         first = _telling_run(parties, inputs, notes)
     if first is None and parties.source.stopped:

@@ -76,8 +76,10 @@ def register_engine(engine: Engine) -> None:
     """Makes an engine known to `onnxport.validate` and the command line.
 
     Raises:
-        InvalidInputError: another one has its name.
+        InvalidInputError: another one has its name, or it is no engine.
     """
+    if not isinstance(engine, Engine):
+        raise InvalidInputError(f"{engine!r} is no engine: give an onnxport.Engine(name, title, opener)")
     if engine.name in known_engines():
         raise InvalidInputError(f"there is an engine {engine.name!r} already")
     _registered[engine.name] = engine
@@ -96,10 +98,12 @@ def chosen_engines(names: Sequence[str]) -> tuple[Engine, ...]:
         MissingDependencyError: the package of one is not installed.
     """
     known = known_engines()
-    if isinstance(names, str):
-        raise InvalidInputError(f"runtimes={names!r}: a list of names, runtimes=[{names!r}]")
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidInputError(
+            f"runtimes={names!r}: a list of names, such as runtimes=[{names if isinstance(names, str) else 'openvino'!r}]"
+        )
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise InvalidInputError(f"runtimes: there is no engine {name!r}; there are {', '.join(sorted(known))}")
     chosen = tuple(known[name] for name in dict.fromkeys(names))
     for engine in chosen:
