@@ -51,7 +51,7 @@ ROOMS = {
     "compat": {"compat", "converters", "validation", "graph"},
     "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
 }
-PLAIN = {"errors", "frameworks", "model", "model_folder", "options", "progress", "request", "version"}
+PLAIN = {"argument_types", "errors", "frameworks", "model", "model_folder", "options", "progress", "request", "version"}
 
 
 def imported(path, type_checking=False):
