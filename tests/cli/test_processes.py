@@ -1,7 +1,6 @@
 """Standard error of whole processes: empty where a conversion succeeds, whatever framework it goes through."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,38 +91,3 @@ def test_so_does_a_file_of_tflite(tmp_path):
     (tmp_path / "net.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(model).convert())
     done = process(["-c", MAIN], "convert", "net.tflite", "-o", "net.onnx", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-
-
-# The head of the log before it begins, and its lines: severity, date or zeros, time, thread, place in TensorFlow's own sources.
-TENSORFLOW = re.compile(
-    r"WARNING: All log messages before absl::InitializeLog\(\)|To enable the following"
-    r"|(\d{4}-\d\d-\d\d [\d:.]+: )?[IWE]\d*[ \d:.]* \S+\.(?:cc|h):\d+\]"
-)
-EXAMPLES = {
-    "from_pytorch": ["pytorch"],
-    "from_tensorflow": ["tensorflow"],
-    "from_keras": ["keras", "pytorch"],
-    "from_sklearn": ["sklearn"],
-    "from_transformers": ["pytorch", "huggingface"],
-    "from_huggingface": ["pytorch", "huggingface"],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[getattr(pytest.mark, item) for item in needed]) for name, needed in EXAMPLES.items()],
-)
-def test_an_example_of_the_readme_writes_nothing_to_standard_error(name, tmp_path):
-    """But for what TensorFlow notes of itself when the example imports it, before onnxport is there."""
-    packages = {"pytorch": "torch", "huggingface": "transformers"}
-    for needed in EXAMPLES[name]:
-        pytest.importorskip(packages.get(needed, needed), reason=f"{needed} is an extra")
-    done = process([str(ROOT / "examples" / f"{name}.py")], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stderr.splitlines() if not TENSORFLOW.match(line)] == []
-    assert not done.stderr or "tensorflow" in EXAMPLES[name] or "keras" in EXAMPLES[name]
-
-
-def test_every_example_is_run():
-    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)

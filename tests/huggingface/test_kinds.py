@@ -123,6 +123,7 @@ def test_states_beside_keys_and_values(tmp_path: Path) -> None:
     assert done.report.verdict == "passed", done.report
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "WhisperForConditionalGeneration", "ViTForImageClassification"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_weights_in_float16_with_inputs_and_outputs_in_either_type(tmp_path: Path, name: str, keep: bool) -> None:

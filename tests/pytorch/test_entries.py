@@ -36,10 +36,10 @@ CASES = list(unique_cases())
 
 
 def at_the_default_opset() -> Iterator[Any]:
-    """The first case of each entry, and half of the others."""
+    """The first case of each entry, and some of the others."""
     firsts = {id(entry.cases[0]) for entry in aten if entry.cases}
     for name, case in CASES:
-        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.15)])
+        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.08)])
 
 
 def at_other_opsets() -> Iterator[Any]:

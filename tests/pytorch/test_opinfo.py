@@ -18,10 +18,10 @@ pytestmark = pytest.mark.pytorch
 SCRIPT = Path(__file__).parents[2] / "scripts" / "conformance" / "opinfo.py"
 # Operators that are always tried: one or two of each family.
 ALWAYS = (
-    "add cumsum cummax sort topk median searchsorted linalg.inv linalg.qr cholesky lgamma special.ndtri gcd copysign "
+    "add cumsum cummax sort topk median searchsorted linalg.inv linalg.qr lgamma special.ndtri gcd "
     "nn.functional.cross_entropy nn.functional.embedding_bag nn.functional.grid_sample histc cdist index_reduce.mean"
 ).split()
-SAMPLED = 6
+SAMPLED = 2
 
 
 def load() -> Any:
