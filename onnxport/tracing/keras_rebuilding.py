@@ -62,8 +62,7 @@ def read_model(folder: Path) -> keras.Layer:
     spelled = json.loads((folder / _CLASSES).read_text())
     known: dict[str, Any] = {}
     for module, name, registered in spelled["classes"]:
-        item = getattr(_definitions(spelled["main"]) if module == "__main__" else importlib.import_module(module), name)
-        known[registered] = known[name] = item
+        known[registered] = known[name] = _definition(module, name, spelled["main"])
     try:
         model = saving_lib.load_model(folder / _MODEL, custom_objects=known, compile=False, safe_mode=False)
     except Exception as error:  # user code runs
@@ -88,20 +87,73 @@ def _classes(model: keras.Layer) -> Iterator[tuple[str, str, str]]:
             yield item.__module__, item.__qualname__, keras.saving.get_registered_name(item)
 
 
-def _definitions(path: str) -> types.ModuleType:
-    """The imports, classes and functions of a script, which is not run."""
+def _definition(module: str, name: str, main: str | None) -> Any:
+    """A class or function of the user's.
+
+    Raises:
+        TracingError: there is none of this name, or what defines it does not run here.
+    """
+    reasons: dict[str, str] = {}
+    item: Any = _definitions(main or "", reasons) if module == "__main__" else importlib.import_module(module)
+    for part in name.split("."):
+        item = getattr(item, part, None)
+    if item is None:
+        why = f": {reasons[name.partition('.')[0]]}" if name.partition(".")[0] in reasons else ""
+        raise TracingError(
+            f"{name} of {Path(main or '').name if module == '__main__' else module} can't be rebuilt on the "
+            f"{keras.backend.backend()} backend{why}; define it at the top of a module that can be imported"
+        )
+    return item
+
+
+def _definitions(path: str, reasons: dict[str, str]) -> types.ModuleType:
+    """The imports, classes, functions and constants of a script, which is not run.
+
+    `reasons` gets what is not defined, and why.
+    """
     module = sys.modules.get("__onnxport_main__")
     if module is None:
-        kept = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
-        tree = ast.parse(Path(path).read_text())
-        tree.body = [node for node in tree.body if isinstance(node, kept) or _is_constant(node)]
         module = sys.modules["__onnxport_main__"] = types.ModuleType("__onnxport_main__")
-        exec(compile(tree, path, "exec"), module.__dict__)
+        for node in _kept(ast.parse(Path(path).read_text()).body):
+            try:
+                exec(compile(ast.Module([node], []), path, "exec"), module.__dict__)
+            except Exception as error:  # it needs what is not kept
+                reasons[getattr(node, "name", "")] = f"{type(error).__name__}: {first_line(error)}"
     return module
 
 
+_WHOLE = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+
+
+def _kept(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """What defines something and does nothing else, also within ``with`` and ``try`` around imports."""
+    for node in body:
+        if isinstance(node, _WHOLE) or _is_constant(node):
+            yield node
+        elif isinstance(node, (ast.With, ast.Try)) and all(isinstance(item, _WHOLE[:2]) for item in node.body):
+            yield from [node] if isinstance(node, ast.Try) and _only_defines(node) else node.body
+
+
+def _only_defines(node: ast.Try) -> bool:
+    handled = [item for handler in node.handlers for item in handler.body]
+    rest = [*handled, *node.orelse, *node.finalbody]
+    return all(isinstance(item, (*_WHOLE, ast.Pass)) or _is_constant(item) for item in rest)
+
+
 def _is_constant(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    """Whether it gives a literal a name, or another name to something: ``UNITS = [4, 8]``, ``layers = keras.layers``."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+        return False
+    value: ast.expr = node.value
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    if isinstance(value, ast.Name):
+        return True
+    try:
+        ast.literal_eval(value)
+    except ValueError:
+        return False
+    return True
 
 
 def write_values(value: object, folder: Path) -> Any:

@@ -24,6 +24,20 @@ def module_stack(node: torch.fx.Node) -> dict[str, Any]:
     return node.meta.get("nn_module_stack") or {}
 
 
+_CALLED_BY = "onnxport_called_by"
+
+
+def record_call(node: torch.fx.Node, layer: str, file: str, line: int | None) -> None:
+    """Notes which layer, and which line of which file, a node comes from, where torch's own record is without them."""
+    node.meta.setdefault(_CALLED_BY, (layer, file, line))
+
+
+def recorded_call(node: torch.fx.Node) -> tuple[str, str, int | None]:
+    """What `record_call` noted; empty where nothing was."""
+    called: tuple[str, str, int | None] = node.meta.get(_CALLED_BY) or ("", "", None)
+    return called
+
+
 def is_dynamic(size: object) -> bool:
     """Whether a traced size varies; tracing may have fixed a symbol to a number."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number

@@ -133,6 +133,65 @@ assert str(os.getpid()) not in children, children
 """
 
 
+GUARDED = """
+import onnxport
+
+with onnxport.native_log_kept():
+    import keras
+    import numpy as np
+try:
+    from keras import ops
+except ImportError:
+    ops = None
+layers = keras.layers
+UNITS: list = [4, -2]
+model = None
+
+class Gate(layers.Layer):
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1], UNITS[0]), name="weight")
+
+    def call(self, x):
+        return UNITS[1] * ops.matmul(x, self.weight)
+
+class Hidden(layers.Layer):
+    x = model.shape if model is not None else 0
+
+    class Inner(layers.Layer):
+        def call(self, x):
+            return -x
+
+def inside():
+    class Local(layers.Layer):
+        def call(self, x):
+            return x
+    return Local()
+
+from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere
+from onnxport.request import Request
+
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+for layer in (Gate(name="gate"), Hidden.Inner(name="inner")):
+    wanted = keras.ops.convert_to_numpy(layer(x))
+    np.testing.assert_allclose(export_elsewhere(layer, Request(inputs=(x,)), ["tensorflow"])(x), wanted, rtol=1e-6)
+
+model = np.ones(3)
+class Late(layers.Layer):
+    shape = model.shape
+
+    def call(self, x):
+        return x
+
+late = "Late of guarded.py can't be rebuilt on the tensorflow backend: AttributeError"
+for layer, words in ((inside(), "Local of"), (Late(), late)):
+    try:
+        export_elsewhere(layer, Request(inputs=(x,)), ["tensorflow"])
+        raise AssertionError("it converts")
+    except onnxport.errors.TracingError as error:
+        assert words in str(error) and "define it at the top of a module" in str(error), error
+"""
+
+
 def run(*arguments):
     environment = {**os.environ, "KERAS_BACKEND": "torch"}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
@@ -156,14 +215,19 @@ def test_classes_of_the_running_script_are_rebuilt(tmp_path):
     run(str(tmp_path / "script.py"))
 
 
-def test_debug_has_inner_values_and_the_wrong_operator():
+def test_imports_and_constants_of_the_running_script_are_there_wherever_it_has_them(tmp_path):
+    (tmp_path / "guarded.py").write_text(GUARDED)
+    run(str(tmp_path / "guarded.py"))
+
+
+def test_debug_has_inner_values_and_the_wrong_operator(tmp_path):
     code = """
     import onnx
     from onnxport.converters.debugging import debug
 
     class Gate(layers.Layer):
         def call(self, x):
-            return x * keras.ops.sigmoid(x)
+            return x * keras.ops.sigmoid(x)  # here
 
     keras.utils.set_random_seed(2)  # one channel's sigmoids lie at 1e-20, where kernels are off: no operator is wrong
     entry = keras.Input((9, 8, 3), name="pixels")
@@ -177,10 +241,15 @@ def test_debug_has_inner_values_and_the_wrong_operator():
     [node] = [node for node in proto.graph.node if node.op_type == "Sigmoid"]
     node.op_type = "Tanh"
     wrong = debug(net, proto, inputs=(image,))
-    assert wrong.failed and wrong.worst.node.name == node.name and not wrong.wrong[0].where, wrong.wrong
+    assert wrong.failed and wrong.worst.node.name == node.name, wrong.wrong
+    [line] = [number for number, text in enumerate(open(__file__), 1) if text.endswith("# here\\n")]
+    assert wrong.wrong[0].where == f"'gate', gates.py:{line}", wrong.wrong
+    layers_named = {item.where.partition(",")[0] for item in right.operators}
+    assert {"'conv2d'", "'global_average_pooling2d'", "'dense'"} <= layers_named, layers_named
     assert onnxport.validate(net, proto, inputs=(image,)).divergence.node == node.name
     """
-    run("-c", BEFORE + textwrap.dedent(code))
+    (tmp_path / "gates.py").write_text(BEFORE + textwrap.dedent(code))
+    run(str(tmp_path / "gates.py"))
 
 
 def test_debug_of_a_model_that_was_rebuilt_answers_with_the_backend_that_has_inner_values():

@@ -115,6 +115,7 @@ def _is_fixed(result: OnnxModel, request: Request) -> bool:
 def _on_torch(model: Any, request: Request) -> OnnxModel:
     from onnxport.converters.to_onnx import pytorch
     from onnxport.tracing.keras_pytorch import as_module, written_variables
+    from onnxport.tracing.keras_pytorch_places import CallsRecorded
 
     traced = as_module(model)
     given = request.inputs is not None or request.kwargs
@@ -146,9 +147,12 @@ def _on_torch(model: Any, request: Request) -> OnnxModel:
         )
     if traced.dynamic_shapes and request.dynamic_shapes is None and not request.examples:
         try:
-            return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
+            with CallsRecorded():
+                return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
         except (TracingError, UnsupportedOperator) as error:
-            result = pytorch.export(traced.module, own)  # with the batch alone left open
+            with CallsRecorded():
+                result = pytorch.export(traced.module, own)  # with the batch alone left open
             note = f"{_FIXED} at an example's: {first_line(error)}"
             return OnnxModel(result.model, notes=(*result.notes, note), runtime=request.runs_in)
-    return pytorch.export(traced.module, own)
+    with CallsRecorded():
+        return pytorch.export(traced.module, own)

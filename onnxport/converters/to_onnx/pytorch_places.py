@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.provenance import Source, relative_path
-from onnxport.tracing.pytorch_nodes import module_stack
+from onnxport.tracing.pytorch_nodes import module_stack, recorded_call
 
 # Calls of Keras' layers through PyTorch's, in which no line is the user's.
 _NO_PLACES = (
@@ -38,8 +38,10 @@ def operator_name(target: Any) -> str:
 
 def source_of(node: torch.fx.Node, name: str) -> Source:
     """The origin of a node that calls the operator `name`."""
-    module = _module_of(node)
-    file, line = place(node.meta.get("stack_trace") or "")
+    layer, file, line = recorded_call(node)
+    module = layer or _module_of(node)
+    if not file:
+        file, line = place(node.meta.get("stack_trace") or "")
     return Source(name, origin_name(node), module, file, line)
 
 
