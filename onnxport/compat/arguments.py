@@ -8,6 +8,10 @@ from typing import Any
 from onnxport.errors import InvalidInputError
 
 
+class RefusedArgumentError(InvalidInputError, RuntimeError):
+    """An argument asks for what is not done here; other converters raise a RuntimeError then, for which programs wait."""
+
+
 def refuse_others(
     function: str, given: Mapping[str, Any], neutral: Mapping[str, tuple[tuple[object, ...], str]]
 ) -> None:
@@ -19,7 +23,7 @@ def refuse_others(
         neutral: by name the values that change nothing, and the way out for any other.
 
     Raises:
-        InvalidInputError: there are such; all are named at once.
+        RefusedArgumentError: there are such; all are named at once.
     """
     lines = []
     for name, value in given.items():
@@ -27,4 +31,4 @@ def refuse_others(
         if not any(value is item or (type(value) is type(item) and value == item) for item in values):
             lines.append(f"{function}: {name}={value!r} is not taken: {way_out}")
     if lines:
-        raise InvalidInputError("\n".join(lines))
+        raise RefusedArgumentError("\n".join(lines))

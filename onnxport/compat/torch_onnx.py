@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.compat.arguments import refuse_others
-from onnxport.converters.convert import convert
+from onnxport.compat.opsets import convert_at
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.model import OnnxModel
@@ -210,7 +210,7 @@ def export(
 
     def converted(module: Any) -> OnnxModel:
         with _Mode(module, training):
-            result: OnnxModel = convert(
+            result = convert_at(
                 module,
                 inputs=positional or None,
                 kwargs=named or None,

@@ -14,17 +14,16 @@ import onnx
 
 from onnxport import frameworks
 from onnxport.compat.arguments import refuse_others
+from onnxport.compat.opsets import convert_at
 from onnxport.compat.skl2onnx import common as common
 from onnxport.compat.skl2onnx import helpers as helpers
 from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
 from onnxport.compat.skl2onnx.outputs import of_scores
 from onnxport.compat.skl2onnx.outputs import output_names as names_of
 from onnxport.compat.skl2onnx.rows import drawn, sizes_of
-from onnxport.converters.convert import convert
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.rows import columns_of
-from onnxport.model import OnnxModel
 from onnxport.version import __version__ as __version__
 
 __max_supported_opset__ = 28
@@ -272,7 +271,7 @@ def _converted(
         output_names = [chosen[0], "scores"]
     elif not methods and hasattr(model, "predict_proba"):
         output_names, own = _of_classifier(model, own, output_names)
-    result: OnnxModel = convert(
+    result = convert_at(
         model,
         inputs=rows,
         input_names=input_names,

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from onnxport.compat.arguments import refuse_others
+from onnxport.compat.opsets import convert_at
 from onnxport.converters.convert import convert as onnxport_convert
 from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
@@ -140,7 +141,7 @@ def _of_graph(model: Any, function: str, given: dict[str, Any]) -> tuple[onnx.Mo
     name = f"tf2onnx.convert.{function}"
     refuse_others(name, _others(given), _NEUTRAL)
     layout: dict[str, Any] = {key: given[key] or None for key in ("inputs_as_nchw", "outputs_as_nchw")}
-    result: OnnxModel = onnxport_convert(model, target_opset=given["opset"], **layout)
+    result = convert_at(model, target_opset=given["opset"], **layout)
     for kind, values in (("input", result.model.graph.inputs), ("output", result.model.graph.outputs)):
         own = {_bare(value.name or ""): value for value in values}
         wanted = [_bare(item) for item in given[f"{kind}_names"] or own]
@@ -175,12 +176,12 @@ def _from(
     }
     result: OnnxModel
     if signature is not None and getattr(model, "inputs", None):  # a functional model, which knows its own inputs
-        result = _sized(onnxport_convert(model, **asked), signature)
+        result = _sized(convert_at(model, **asked), signature)
     elif signature is not None and hasattr(model, "trainable_variables") and hasattr(model, "call"):
         # A Keras model of a user's own class takes examples.
-        result = _sized(onnxport_convert(model, inputs=_examples(signature), **asked), signature)
+        result = _sized(convert_at(model, inputs=_examples(signature), **asked), signature)
     else:
-        result = onnxport_convert(model, inputs=None if signature is None else tuple(signature), **asked)
+        result = convert_at(model, inputs=None if signature is None else tuple(signature), **asked)
     layout: dict[str, Any] = {
         key: _own(given[key], result.output_names) for key in ("inputs_as_nchw", "outputs_as_nchw") if given[key]
     }
