@@ -15,6 +15,7 @@ from onnxport.errors import InvalidInputError
 
 VERDICTS = ("passed", "unproved", "refused", "impossible", "failed")  # from best to worst
 _NOT_DONE = "conversion"  # the column of what ended in an error
+_LINES = 6  # of an error that are shown
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,10 @@ def _of_command(read: Mapping[str, Any], file: Path) -> Iterator[Entry]:
         source = read.get("source")
         yield from _of_report(read["validation"], file, source if isinstance(source, str) else "")
     elif "error" in read:
-        reason = str(read["error"]["message"]).strip().splitlines()
-        yield Entry(file.stem, _NOT_DONE, "impossible", file, reason=reason[0] if reason else "")
+        lines = str(read["error"]["message"]).split(
+            "\n"
+        )  # the first names a line of the user's, or how many operators there are
+        yield Entry(file.stem, _NOT_DONE, "impossible", file, reason=" ".join(map(str.strip, lines[:_LINES])))
 
 
 def _of_report(report: Mapping[str, Any], file: Path, model: str) -> Iterator[Entry]:

@@ -40,7 +40,12 @@ def folder(proofs, tmp_path):
             "legs": [{"leg": "onnx to keras", "validation": failed}, {"leg": "x", "validation": None}],
         },
         "differs": {"error": {"type": "ValidationError", "message": "it differs"}, "validation": failed},
-        "broken": {"error": {"type": "InvalidModelError", "message": "no file or directory 'a.onnx'\nmore"}},
+        "broken": {
+            "error": {
+                "type": "UnsupportedOperator",
+                "message": "1 unsupported operator:\n  Foo (at net.py:3)\na way out",
+            }
+        },
     }
     files["converted"]["validation"]["converted"] = {**passed["converted"], "opset": 13}
     for name, content in files.items():
@@ -67,7 +72,7 @@ def test_a_verdict_stands_in_the_row_of_its_model_and_the_column_of_what_ran_it(
     assert math.isnan(entries[2].seconds)
     assert entries[2].reason == "does not load the file: no <Neg>"
     assert "y: " in entries[4].reason
-    assert entries[6].reason == "no file or directory 'a.onnx'"
+    assert entries[6].reason == "1 unsupported operator: Foo (at net.py:3) a way out"
 
 
 def test_models_of_one_title_have_a_row_each(proofs, tmp_path):
