@@ -35,6 +35,8 @@ from onnxport.tracing.pytorch_numpy import OtherThanNumpyError, check_types
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
 from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
+from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
+from onnxport.tracing.pytorch_selections import check_needless, some_selected
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
@@ -196,7 +198,9 @@ def _first(
         plain = _first_plain(attempts)
         if plain is not None:
             return plain
-    traced = _first_joined(attempts, example) if first is not None and failed_on_values(first) else None
+    traced = None
+    if first is not None and failed_on_values(first):
+        traced = _first_joined(attempts, example) or _first_selecting(attempts, example)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and freezing:
         runs = [recorded(item) for item in freezing]
@@ -235,6 +239,18 @@ def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgr
     return None
 
 
+def _first_selecting(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt that is traced without branches on whether anything is selected; None where these matter."""
+    for call, shapes, note in attempts:
+        selections = some_selected()
+        with suppress(Exception):  # whatever torch raises: the first error is the user's
+            program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=selections)
+            check_needless(selections, call)
+            if _takes(program, example):
+                return program, (*notes, NEEDLESS_BRANCHES, *filter(None, [note]))
+    return None
+
+
 def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, ...]] | None:
     """The first attempt that is traced with its gradients and vectorised calls written out, with free sizes before fixed ones."""
     for call, shapes, note in attempts:
@@ -252,7 +268,7 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
 
 
 def _export(
-    call: Call, shapes: object, strict: bool, apart_from_user: bool, answers: replayed | None = None
+    call: Call, shapes: object, strict: bool, apart_from_user: bool, answers: TorchFunctionMode | None = None
 ) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out; `answers` stand for values that are asked for."""
     pytorch_fakes.register()

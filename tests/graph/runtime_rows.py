@@ -297,6 +297,16 @@ ROWS = [
         OPSETS,
         0,
     ),
+    *[
+        (
+            f"Pad-wrap-{len(x)}",
+            lambda op, x: op.Pad(x, op.const([0, 1, 0, 0, 0, 2]), mode="wrap"),
+            [x],
+            (19, 23, 26),
+            0,
+        )
+        for x in (IMAGE[:, :, 0], IMAGE[:0, :, 0])
+    ],
     ("SpaceToDepth", lambda op, x: op.SpaceToDepth(x, blocksize=2), [whole(np.int64, 1, 2, 4, 6)], OPSETS, 0),
     *[
         (

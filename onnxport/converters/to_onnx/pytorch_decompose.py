@@ -1,14 +1,17 @@
-"""One operator through PyTorch's own decomposition, where the map has no entry for it."""
+"""One operator through PyTorch's own decomposition, where the map has no entry for it; a user's own through its Python body."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._library.custom_ops import OPDEFS
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing.pytorch_nodes import recorded
@@ -22,7 +25,7 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Leaves] | None:
-    """The graph that a call of an ATen operator decomposes into, and what picks its inputs out of the node's arguments.
+    """The graph that a call of an operator decomposes into, and what picks its inputs out of the node's arguments.
 
     The arguments carry traced (fake) tensors; `name` is the node's own operator or the functional form of an in-place one.
     None where torch has no decomposition of it.
@@ -47,13 +50,17 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
         return call
 
     operands = [flat[i] for i in dynamic]
-    before = _fixed(operands)
+    before, decided = _fixed(operands), _conditions(operands)
     # Before dispatch the parts stay whole, but there some composite operators trace as themselves.
     # What vectorises is written out behind dispatch alone.
     orders = (False,) if "::flex" in name else (True, False)
     tries = (_traced(calling(item), operands, target, pre_dispatch=order) for item in functions for order in orders)
     module = next((item for item in tries if item is not None), None)
     if module is None or _fixed(operands) != before:  # it holds for one size of a dynamic dimension
+        return None
+    if (
+        target is not None and _python_body(target) and _conditions(operands) != decided
+    ):  # a body in Python that asks for sizes
         return None
     places, _ = pytree.tree_flatten_with_path((list(node.args), dict(node.kwargs)))
     paths = [places[i][0] for i in dynamic]
@@ -94,9 +101,19 @@ def _traced(
 
 def _fixed(operands: Sequence[Any]) -> int:
     """How many symbols of dynamic dimensions stand for another one or a number by now."""
-    modes = (getattr(item, "fake_mode", None) or getattr(item, "node", None) for item in operands)  # a size has a node
-    symbols = next((env for mode in modes if (env := getattr(mode, "shape_env", None)) is not None), None)
+    symbols = _symbols(operands)
     return len(symbols.replacements) if symbols is not None else 0
+
+
+def _conditions(operands: Sequence[Any]) -> int:
+    """How many conditions on dynamic dimensions have been asked for by now."""
+    symbols = _symbols(operands)
+    return len(symbols.guards) if symbols is not None else 0
+
+
+def _symbols(operands: Sequence[Any]) -> ShapeEnv | None:
+    modes = (getattr(item, "fake_mode", None) or getattr(item, "node", None) for item in operands)  # a size has a node
+    return next((env for mode in modes if (env := getattr(mode, "shape_env", None)) is not None), None)
 
 
 def _overload(name: str) -> Any:
@@ -114,7 +131,17 @@ def _decompositions(target: Any) -> list[Callable[..., Any]]:
             functions.insert(0, target.decompose)
     except RuntimeError:  # operators of TorchScript alone, which the dispatcher does not know
         return []
+    if (body := _python_body(target)) is not None:
+        functions.append(body)
     return [item for item in functions if item is not None]
+
+
+def _python_body(target: Any) -> Callable[..., Any] | None:
+    """What an operator of a user's ``torch.library.custom_op`` does on a CPU; None for any other operator."""
+    known = OPDEFS.get(target.name())
+    bodies = known._backend_fns if known is not None else {}
+    body = bodies.get("cpu", bodies.get(None))
+    return None if body is None else inspect.unwrap(body)
 
 
 def _pdist_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from onnxport.graph.runtimes.casts import CASTS
 from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
 from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
+from onnxport.graph.runtimes.padding import PADDING
 from onnxport.graph.runtimes.pools import POOLS
 from onnxport.graph.runtimes.products import PRODUCTS, SettleProductsPass
 from onnxport.graph.runtimes.quantised import QUANTISED
@@ -37,6 +38,7 @@ DEFECTS: tuple[Defect, ...] = (
     *RECURRENCES,
     *WINDOWS,
     *POOLS,
+    *PADDING,
     *CASTS,
 )
 

@@ -17,6 +17,7 @@ from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
 from onnxport.validation.runners.tensorflow_inner import hand_over
 from onnxport.validation.runners.tensorflow_noise import add_noise
+from onnxport.validation.runners.tensorflow_resampling import in_float64
 
 _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
 _MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
@@ -96,6 +97,7 @@ class FrozenTwin:
             for argument in (*function.signature.input_arg, *function.signature.output_arg):
                 if argument.type in _NARROW:
                     argument.type = types_pb2.DT_DOUBLE
+        in_float64(definition)
         return self._runnable(definition)
 
     def moved(self, units: int, seed: int) -> Callable[[Sequence[Any]], Any]:

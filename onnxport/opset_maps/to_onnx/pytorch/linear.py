@@ -134,6 +134,7 @@ def outer(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     "aten::einsum",
     cases=[
         case(lambda x, y: torch.einsum("bij,bjk->bik", x, y), f32(2, 3, 4), f32(2, 4, 5), dynamic=True),
+        case(lambda x, y: torch.einsum("bqhd,bkhd->bhkq", x, y), f32(2, 3, 4, 5), f32(2, 6, 4, 5), holds=("MatMul",)),
         case(lambda x, y: torch.einsum("...i,ji->...j", x, y), f32(2, 3, 4), f32(5, 4)),
         case(lambda x: torch.einsum("ii->i", x), f32(3, 3)),
         case(lambda x, y: torch.einsum("...ik, ...j -> ij", x, y), f32(4, 2, 3), f32(3), dynamic=True),
@@ -155,7 +156,7 @@ def einsum(op: OpBuilder, equation: str, tensors: list[ir.Value], *, path: list[
     counts = [rank(item) - len(term.replace("...", "")) for term, item in zip(terms, tensors, strict=True)]
     dotted = {count for term, count in zip(terms, counts, strict=True) if "..." in term}
     if len(dotted) < 2 and not (dotted and arrow and "..." not in result) and not any(map(_has_one, tensors)):
-        return op.Einsum(*tensors, equation=equation)
+        return products.einsum(op, tensors, equation)
     if not arrow:
         labels = left.replace(".", "")
         result = "..." + "".join(item for item in sorted(set(labels) - {","}) if labels.count(item) == 1)
@@ -164,7 +165,7 @@ def einsum(op: OpBuilder, equation: str, tensors: list[ir.Value], *, path: list[
     terms = [term.replace("...", letters[len(letters) - count :]) for term, count in zip(terms, counts, strict=True)]
     operands = [_narrowed(op, item, term, terms, tensors) for item, term in zip(tensors, terms, strict=True)]
     left = ",".join(term for _, term in operands)
-    return op.Einsum(*(item for item, _ in operands), equation=f"{left}->{result.replace('...', letters)}")
+    return products.einsum(op, [item for item, _ in operands], f"{left}->{result.replace('...', letters)}")
 
 
 def _has_one(x: ir.Value) -> bool:

@@ -136,6 +136,7 @@ def avg_pool(
         built(lambda: nn.AdaptiveAvgPool2d((2, 4)), f32(2, 3, 6, 8), dynamic=True),
         built(lambda: nn.AdaptiveAvgPool2d((3, 5)), f32(2, 3, 7, 8)),
         built(lambda: nn.AdaptiveAvgPool1d(3), f32(2, 7)),
+        case(lambda x: F.adaptive_avg_pool2d(x.permute(1, 2, 0), (2, 3)), f32(7, 3, 5), dynamic=True),
     ],
 )
 def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value:
@@ -150,6 +151,7 @@ def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) ->
         case(lambda x: F.adaptive_max_pool2d(x, (3, 5)), f32(2, 3, 7, 8)),
         case(lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), f32(2, 3, 7, 6), dynamic=True),
         case(lambda x: F.adaptive_max_pool1d(x, 1, return_indices=True), f32(3, 7)),
+        case(lambda x: F.adaptive_max_pool2d(x.permute(1, 2, 0), (5, 2)), f32(7, 3, 5), dynamic=True),
     ],
 )
 def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
@@ -188,26 +190,40 @@ def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], reduction:
     """Bins reduced by ReduceMean or ReduceMax: the whole image, windows of one size, or an axis after the other."""
     spatial, largest = _spatial(op), reduction == "ReduceMax"
     wanted, sizes = spread(output_size, spatial), _static_sizes(x, spatial)
+    results = list(op.result.shape or [None] * rank(x))[rank(x) - spatial :]
 
     def pool(batch: ir.Value) -> ir.Value:
-        if all(size == 1 for size in wanted):
+        if all(isinstance(size, int) and size == 1 for size in wanted):
             return windows.global_max_pool(op, batch) if largest else op.GlobalAveragePool(batch)
-        if sizes is None:
-            raise UnsupportedOperator("adaptive pooling of a dynamic size")
-        if all(size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
+        if sizes is not None and all(size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
             kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
             if largest:
                 return windows.max_pool(op, batch, kernel_shape=kernel, strides=kernel)
             return op.AveragePool(batch, kernel_shape=kernel, strides=kernel)
-        for axis, (size, want) in enumerate(zip(sizes, wanted, strict=True), 2):
-            bins = []
-            for i in range(want):
-                start, end = _bounds(i, size, want)
-                bins.append(reduced(op, reduction, op.Slice(batch, [start], [end], [axis]), [axis], keepdims=True))
-            batch = bins[0] if want == 1 else op.Concat(*bins, axis=axis)
+        for axis, (want, result) in enumerate(zip(wanted, results, strict=True), 2):
+            batch = _bins(op, batch, axis, want if isinstance(want, int) else result, reduction)
         return batch
 
     return on_batch(op, x, spatial, pool)
+
+
+def _bins(op: OpBuilder, x: ir.Value, axis: int, want: object, reduction: str) -> ir.Value:
+    """One axis cut into `want` bins, each reduced; a size that is the axis's own leaves it as it is.
+
+    Raises:
+        UnsupportedOperator: `want` is another size that is known only when the model runs.
+    """
+    size = x.shape[axis] if x.shape is not None else None
+    if size is not None and str(size) == str(want):
+        return x
+    if not isinstance(want, int):
+        raise UnsupportedOperator("adaptive pooling to a size that is computed when the model runs", final=True)
+    length = op.dim(x, axis)
+    bins = []
+    for i in range(want):
+        start, end = op.Div(op.Mul(length, i), want), op.Div(op.Add(op.Mul(length, i + 1), want - 1), want)
+        bins.append(reduced(op, reduction, op.Slice(x, start, end, [axis]), [axis], keepdims=True))
+    return bins[0] if want == 1 else op.Concat(*bins, axis=axis)
 
 
 def _starts(op: OpBuilder, sample: ir.Value, size: int, want: int, kernel: int) -> ir.Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,15 +13,17 @@ import torch.nn.functional as F
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import case, f32, f64
+from onnxport.opset_maps.lowerings import resize
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.reductions import is_floating
-from onnxport.opset_maps.lowerings.resize import resized
 from onnxport.opset_maps.maps import aten
 
 Size = int | ir.Value
 Scale = float | Sequence[float] | None
 _KERNELS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT8, ir.DataType.UINT8)
+_ROUNDING = 1e-5  # of a place among up to some thousands, in float32
+_LONGEST = 1 << 14  # elements along an axis for which a factor is looked at
 
 
 def _resized(
@@ -44,7 +47,7 @@ def _resized(
         return op.Resize(x, None, op.const([1.0, 1.0, *factors], ir.DataType.FLOAT), **attributes)
     if size is None:
         raise UnsupportedOperator("resampling without a size")
-    return resized(op, x, size, **attributes)
+    return resize.resized(op, x, size, **attributes)
 
 
 def _factor(scale: float, given: object, wanted: object) -> float:
@@ -66,10 +69,13 @@ _NEAREST = [
     case(lambda x: F.interpolate(x, scale_factor=2), f32(2, 3, 4, 6), dynamic=True),
     case(lambda x: F.interpolate(x, scale_factor=1.7), f32(2, 3, 5)),
     case(lambda x: F.interpolate(x, scale_factor=(2, 1, 0.5)), f32(1, 2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, scale_factor=(0.7, 1.3)), f32(2, 3, 20, 17)),
+    case(lambda x: F.interpolate(x, scale_factor=0.3), f64(2, 3, 33), dynamic=True),
 ]
 _EXACT = [
     case(lambda x: F.interpolate(x, size=(7, 5), mode="nearest-exact"), f32(2, 3, 4, 6)),
     case(lambda x: F.interpolate(x, scale_factor=0.6, mode="nearest-exact"), f32(2, 3, 10)),
+    case(lambda x: F.interpolate(x, size=(9, 20), mode="nearest-exact"), f32(2, 3, 33, 36)),
 ]
 
 
@@ -85,17 +91,82 @@ def _factors(scales: Sequence[Scale]) -> Sequence[float | None] | None:
     return [None if isinstance(scale, Sequence) else scale for scale in scales]
 
 
-def _nearest(coordinates: str, rounding: str, summary: str) -> Callable[..., ir.Value]:
+def _nearest(placement: resize.Placement, rounding: str, summary: str) -> Callable[..., ir.Value]:
     def lower(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
-        given = {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
-        return _resized(op, x, output_size, _factors(scales), **given)
+        factors = _factors(scales)
+        if x.dtype in _KERNELS and _is_exact(op, x, factors):
+            given = {"mode": "nearest", "coordinate_transformation_mode": placement, "nearest_mode": rounding}
+            return _resized(op, x, output_size, factors, **given)
+        for axis in range(2, rank(x)):
+            size = output_size[axis - 2] if output_size is not None else None
+            x = _nearest_along(op, x, axis, size, factors[axis - 2] if factors else None, placement)
+        return x
 
     lower.__doc__ = summary
     return lower
 
 
+def _nearest_along(
+    op: OpBuilder, x: ir.Value, axis: int, size: Size | None, factor: float | None, placement: resize.Placement
+) -> ir.Value:
+    before, after = (value.shape[axis] if value.shape is not None else None for value in (x, op.result))
+    if isinstance(before, int) and isinstance(after, int):
+        picked = _picked(op, before, after, factor)
+        return x if list(picked) == list(range(before)) else op.Gather(x, op.const(picked), axis=axis)
+    if isinstance(factor, ir.Value):
+        raise UnsupportedOperator("resampling by a factor that depends on the input")
+    if factor is None:
+        if size is None:
+            raise UnsupportedOperator("resampling without a size")
+        return resize.nearest(op, x, axis, op.shape_vector([size]), placement)
+    length = op.Mul(op.cast(op.dim(x, axis), ir.DataType.DOUBLE), op.const(factor, ir.DataType.DOUBLE))
+    wanted = op.cast(op.Floor(length), ir.DataType.INT64)
+    return resize.nearest(op, x, axis, wanted, placement, op.const(1.0 / factor, ir.DataType.FLOAT))
+
+
+def _picked(op: OpBuilder, before: int, after: int, factor: float | None) -> np.ndarray:
+    """The elements of one axis that torch itself takes."""
+    name = op.name.removeprefix("aten::").partition(".")[0]
+    operator = getattr(torch.ops.aten, f"{name[:-2]}1d").default
+    row = torch.arange(before, dtype=torch.float64).reshape(1, 1, before)
+    return np.asarray(operator(row, [after], factor).ravel().numpy(), np.int64)
+
+
+def _is_exact(op: OpBuilder, x: ir.Value, factors: Sequence[float | None] | None) -> bool:
+    """Whether Resize takes torch's elements, however it computes their places."""
+    for axis in range(2, rank(x)):
+        before, after = (value.shape[axis] if value.shape is not None else None for value in (x, op.result))
+        factor = factors[axis - 2] if factors else None
+        if isinstance(before, int) and isinstance(after, int):
+            if not _agree(op, before, after, factor):
+                return False
+        elif isinstance(factor, ir.Value) or factor is None or not _is_repetition(op, float(factor)):
+            name = re.escape(str(before))
+            if before is None or not re.fullmatch(rf"((2|4|8|16|32)\*)?{name}", str(after)):
+                return False
+    return True
+
+
+def _is_repetition(op: OpBuilder, factor: float) -> bool:
+    """Whether a factor is a power of 2, or such a number of times each element that torch's own rounding never shows."""
+    if math.log2(factor).is_integer():
+        return True
+    places = np.floor(np.arange(_LONGEST, dtype=np.float32) * np.float32(1.0 / factor))
+    return "exact" not in op.name and factor.is_integer() and np.array_equal(places, np.arange(_LONGEST) // factor)
+
+
+def _agree(op: OpBuilder, before: int, after: int, factor: float | None) -> bool:
+    """Whether no element's place lies on a whole number but for rounding, or all do that without any."""
+    step = 1.0 / factor if factor else before / max(after, 1)
+    places = (np.arange(after) + (0.5 if "exact" in op.name else 0.0)) * step
+    clear = np.abs(places - np.round(places)) > _ROUNDING * (places + 1.0)
+    picked = np.clip(np.floor(places), 0, before - 1)
+    without = step > 0 and math.log2(step).is_integer()
+    return bool(clear[1:].all() or without) and np.array_equal(picked, _picked(op, before, after, factor))
+
+
 aten.lower(*_both_forms("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), cases=_NEAREST)(
-    _nearest("asymmetric", "floor", "Resize to the nearest element before: torch takes that at floor(place / factor).")
+    _nearest("asymmetric", "floor", "The element before: torch takes that at floor(place / factor).")
 )
 aten.lower(
     *_both_forms("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), cases=_EXACT
@@ -103,7 +174,7 @@ aten.lower(
     _nearest(
         "half_pixel",
         "round_prefer_ceil",
-        "Resize to the element whose centre is nearest: torch takes that at floor((place + 1/2) / factor).",
+        "The element whose centre is nearest: torch takes that at floor((place + 1/2) / factor).",
     )
 )
 

@@ -30,7 +30,7 @@ class Placement(TypedDict, total=False):
     half_pixel_centers: bool
 
 
-def _mode(align_corners: bool = False, half_pixel_centers: bool = False) -> str:
+def _mode(align_corners: bool = False, half_pixel_centers: bool = False) -> resize.Placement:
     """ONNX's name of the way that pixels are placed."""
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
@@ -55,6 +55,8 @@ def _resizing(name: str, dtype: str = "float32") -> list[Case]:
     cases=[
         *_resizing("ResizeBilinear"),
         case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3]), f32(2, 4, 5, 3)),
+        case(lambda x: tf.image.resize(x, [13, 26]), f32(2, 10, 20, 3)),
+        case(lambda x: tf.map_fn(lambda y: tf.image.resize(y[None], [9, 10])[0], x), f32(2, 33, 17, 3)),
         case(lambda x: tf.image.resize_with_pad(x, 12, 12), f32(2, 8, 10, 3)),
     ],
 )
@@ -70,16 +72,22 @@ def resize_bilinear(op: OpBuilder, images: ir.Value, size: ir.Value, **placement
         *_resizing("ResizeNearestNeighbor"),
         *_resizing("ResizeNearestNeighbor", "int32"),
         case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3], "nearest"), f32(2, 4, 5, 3)),
+        case(lambda x: tf.image.resize(x, (3 * tf.shape(x)[1:3]) // 10, "nearest"), f32(2, 30, 50, 3)),
+        case(
+            lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=tf.shape(x)[1:3] - 4, align_corners=True),
+            f32(2, 10, 21, 3),
+        ),
     ],
 )
 def resize_nearest(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
-    """The rows and columns that TensorFlow picks, gathered; ONNX Resize where sizes are only known when the model runs."""
+    """The rows and columns that TensorFlow picks, gathered."""
     height, width = (images.shape[1], images.shape[2]) if images.shape is not None else (None, None)
     wanted = op.constant(size)
     if wanted is None or not isinstance(height, int) or not isinstance(width, int):
-        mode = _mode(**placement)
-        rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
-        return resized(op, images, size, mode="nearest", nearest_mode=rounding, coordinate_transformation_mode=mode)
+        sizes = int64(op, size)
+        for axis in (1, 2):
+            images = resize.nearest(op, images, axis, op.Slice(sizes, [axis - 1], [axis]), _mode(**placement))
+        return images
     for axis, before, after in ((1, height, int(wanted[0])), (2, width, int(wanted[1]))):
         positions = tf.reshape(tf.range(before, dtype=tf.float32), [1, before, 1, 1])
         picked = tf.raw_ops.ResizeNearestNeighbor(images=positions, size=[after, 1], **placement)

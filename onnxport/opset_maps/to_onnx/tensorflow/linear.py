@@ -89,7 +89,7 @@ def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
     inputs, equation = without_ellipses(op, inputs, equation.replace(" ", ""))
     if len(inputs) == 2 and (result := as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
         return result
-    return op.Einsum(*inputs, equation=equation)
+    return products.einsum(op, inputs, equation)
 
 
 def without_ellipses(op: OpBuilder, inputs: list[ir.Value], equation: str) -> tuple[list[ir.Value], str]:

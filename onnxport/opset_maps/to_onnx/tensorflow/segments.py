@@ -93,7 +93,10 @@ for _name, _segment in _SEGMENT_REDUCTIONS.items():
 
 
 def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: Reduction, initial: float) -> ir.Value:
-    count = op.Add(op.reduce("ReduceMax", op.cast(ids, ir.DataType.INT64), [0], keepdims=True), 1)
+    none = op.const([-1])  # of no ids at all
+    count = op.Add(
+        op.reduce("ReduceMax", op.Concat(none, op.cast(ids, ir.DataType.INT64), axis=0), [0], keepdims=True), 1
+    )
     return segments(op, data, ids, count, reduction, initial)
 
 
