@@ -37,7 +37,7 @@ def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def einsum(op: OpBuilder, operands: Sequence[ir.Value], equation: str) -> ir.Value:
     """Einsum; one product of matrices, or of batches of them, as MatMul.
 
-    onnxruntime's Einsum divides by the batch's size where it exchanges the last axes: a batch of none ends the process (1.31).
+    Runtimes have faster kernels for that. Where an Einsum exchanges the last axes of a batch of none, one divides by 0.
     """
     if len(operands) == 2 and (parts := _batched_product(equation)) is not None:
         (left, right), result = parts
