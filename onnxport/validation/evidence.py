@@ -206,10 +206,17 @@ def _budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence 
     if evidence is not None:
         truth, moved = _truth(pair, evidence), results(evidence.moved[:_NOISE_MOVES], pair, pair.expected)
         eps = max(eps, evidence.coarse or 0.0)
-        return tolerance.derived(pair.expected, eps=eps, length=length, truth=truth, moved=moved, axes=axes)
+        options: dict[str, Any] = {"axes": axes, "largest_read": _largest(item)}
+        return tolerance.derived(pair.expected, eps=eps, length=length, truth=truth, moved=moved, **options)
     if parties.tolerance.given:
         return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, pair.expected)
     return tolerance.by_rounding(pair.expected, eps=eps, length=length, axes=axes)
+
+
+def _largest(item: InputSet) -> float:
+    """The largest finite number among the inputs."""
+    arrays = [np.abs(tolerance.wide(leaf)) for leaf in item.leaves if _is_float(leaf)]
+    return max((float(np.max(array, where=np.isfinite(array), initial=0.0)) for array in arrays), default=0.0)
 
 
 def _epsilon(parties: Comparison, item: InputSet, pair: Pair) -> float:

@@ -131,15 +131,17 @@ def derived(
     truth: np.ndarray | None = None,
     moved: Sequence[np.ndarray] = (),
     axes: Sequence[int] | None = None,
+    largest_read: float = 0.0,
 ) -> Budget:
     """A few times the source's own error, and a few units in the last place of each element's scale.
 
     `source` is its result in its own precision, `truth` that in float64, `moved` those with inputs and weights off by one unit in
-    the last place; `eps` is that of the coarsest type that it computes in, the others are as in `by_rounding`.
+    the last place; `eps` is that of the coarsest type that it computes in, `largest_read` the largest number that it reads, the
+    others are as in `by_rounding`.
     """
     moves = [_error(item, source) for item in moved if item.shape == source.shape]
     if truth is None or truth.shape != source.shape:
-        return _from_error(source, source, np.zeros(source.shape), moves, eps, length, axes, _OWN_RUNS)
+        return _from_error(source, source, np.zeros(source.shape), moves, eps, length, axes, _OWN_RUNS, largest_read)
     error = _error(source, truth)
     jump, doubtful = _unexplained(error, source, moves, eps, axes)
     # Least numbers of float64 that masks add up to are infinite, and what follows NaN: such a run shows nothing of the element.
@@ -147,7 +149,7 @@ def derived(
 
     def measured(but: np.ndarray) -> Budget:
         reference, known = np.where(but | silent, source, truth), np.where(but, 0.0, error)
-        return _from_error(source, reference, known, moves, eps, length, axes, _FLOAT64_RUN)
+        return _from_error(source, reference, known, moves, eps, length, axes, _FLOAT64_RUN, largest_read)
 
     believing = measured(jump)
     return replace(measured(jump | doubtful), believing=believing, doubtful=doubtful) if doubtful.any() else believing
@@ -162,6 +164,7 @@ def _from_error(
     length: int,
     axes: Sequence[int] | None,
     against: str,
+    largest_read: float,
 ) -> Budget:
     """The budget where the source's own `error`, measured against `reference`, is known."""
     scale = local_max(_magnitude(reference), axes)
@@ -170,7 +173,10 @@ def _from_error(
     # a jump: a move within rounding of the largest slice is none.
     largest = np.max(scale, initial=0.0)
     shown = np.where(scale > 0, scale, largest)
-    limit = np.maximum(np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own), NOISE_FACTOR * eps * largest)
+    # Nor is one within rounding of what the source reads, of a slice that is smaller than that: far from 0 the product of x and
+    # a sigmoid is what 1 + exp(-x) leaves of it.
+    rounding = NOISE_FACTOR * eps * np.where(scale <= NOISE_FACTOR * eps * largest_read, largest_read, largest)
+    limit = np.maximum(np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own), rounding)
     for move in moves:
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)

@@ -26,6 +26,28 @@ def test_a_small_value_beside_1_moves_by_a_unit_of_1(call):
     assert all(0.1 * unit < np.abs(run - plain).max() < 1.1 * unit for run in runs)
 
 
+@pytest.mark.parametrize("call", [lambda x: torch.fft.rfft(x).abs(), lambda x: torch.fft.irfft(torch.fft.rfft(x) / 8)])
+def test_a_transform_moves_by_a_unit_of_all_its_results(call):
+    plain, runs = moved(call, FAR)
+    unit = np.finfo(np.float32).eps * np.sqrt(np.mean(plain**2))
+    assert all(0.2 * unit < np.sqrt(np.mean((run - plain) ** 2)) < 4 * unit for run in runs)
+
+
+def test_what_a_sigmoid_leaves_of_a_product_far_from_0_passes():
+    x = torch.tensor([-30.0, -46.0, -50.0, -80.0])
+    assert onnxport.convert(lambda x: torch.nn.functional.silu(x), inputs=(x,)).report.passed
+
+
+@pytest.mark.parametrize("size", [64, 256])
+def test_an_inverse_short_time_transform_passes(size):
+    def model(x):
+        spectrum = torch.stft(x, size, size // 4, window=torch.hann_window(size), return_complex=True)
+        return torch.istft(spectrum * 2, size, size // 4, window=torch.hann_window(size))
+
+    torch.manual_seed(0)
+    assert onnxport.convert(model, inputs=(torch.randn(2, 2000),)).report.passed
+
+
 @pytest.mark.parametrize(
     "call", [lambda x: torch.sqrt(torch.nn.functional.softplus(x - 4)), lambda x: torch.log(torch.sigmoid(x - 4))]
 )

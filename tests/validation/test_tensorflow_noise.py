@@ -5,6 +5,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
 
+import onnxport  # noqa: E402
 from onnxport.validation.runners import tensorflow as runners  # noqa: E402
 from onnxport.validation.runners.base import Binding  # noqa: E402
 
@@ -27,6 +28,34 @@ def test_a_small_value_beside_1_moves_by_a_unit_of_1(call):
     unit = np.finfo(np.float32).eps
     assert all(0.1 * unit < np.abs(run - plain).max() < 1.1 * unit for run in runs)
     assert not np.array_equal(runs[0], runs[1])
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: tf.abs(tf.signal.rfft(x)), lambda x: tf.signal.irfft(tf.signal.rfft(x) / 8)]
+)
+def test_a_transform_moves_by_a_unit_of_all_its_results(call):
+    plain, runs = moved(call)
+    unit = np.finfo(np.float32).eps * np.sqrt(np.mean(plain**2))
+    still = moved(tf.abs)[1]  # the inputs' own
+    assert all(0.2 * unit < np.sqrt(np.mean((run - plain) ** 2)) < 4 * unit for run in runs)
+    assert not np.array_equal(runs[0], runs[1])
+    assert np.array_equal(still[0], np.abs(FAR))
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: tf.abs(tf.signal.rfft(x)), lambda x: tf.image.resize(x[None, :, None, None], [48, 1])]
+)
+def test_complex_numbers_and_resampled_images_have_a_float64_run(call):
+    runner = runners.bind(tf.function(call), Binding((FAR,), None))
+    (_, narrow), (_, wide) = runner.run([FAR])[0], runner.run_float64([FAR])[0]
+    assert wide.dtype == np.float64
+    assert 0 < np.abs(wide - narrow).max() < 1e-4 * np.abs(wide).max()
+
+
+def test_a_far_gelu_is_right_to_a_unit_of_1():
+    x = np.float32([[-6, -8, -9, -12], [-5, -5.5, -6.5, -7]])
+    model = tf.function(lambda x: tf.nn.gelu(x), input_signature=[tf.TensorSpec([None, 4])])
+    assert onnxport.convert(model, inputs=(x,)).report.passed
 
 
 @pytest.mark.parametrize("call", [lambda x: tf.sqrt(tf.nn.softplus(x - 4)), lambda x: tf.math.log(tf.sigmoid(x - 4))])

@@ -22,10 +22,10 @@ from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
+from onnxport.validation.runners import pytorch_steps as steps
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
 from onnxport.validation.runners.pytorch_program import fitted_to
 from onnxport.validation.runners.pytorch_single import narrowed, single
-from onnxport.validation.runners.pytorch_steps import GATED, gates_moved, move_packed, rounds_to_steps
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
@@ -81,7 +81,7 @@ class PytorchRunner(Runner):
     @property
     def computes_in_steps(self) -> bool:
         """Whether a layer is dynamically quantised."""
-        return isinstance(self._call, torch.nn.Module) and rounds_to_steps(self._call)
+        return isinstance(self._call, torch.nn.Module) and steps.rounds_to_steps(self._call)
 
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types of all tensors that the operators give, as under autocast."""
@@ -120,7 +120,7 @@ class PytorchRunner(Runner):
             for weight in [*twin.parameters(), *twin.buffers()]:
                 if weight.dtype in _MOVABLE:
                     weight.copy_(to_tensor(tolerance.nudge(to_numpy(weight), units, rng)))
-            move_packed(twin, units, rng)
+            steps.move_packed(twin, units, rng)
         return self._run_with_noise(twin, tensors, seed)
 
     def _run_with_noise(self, call: Callable[..., Any], tensors: list[Any], seed: int) -> Outputs:
@@ -260,8 +260,10 @@ def noise(seed: int) -> _Each:
     def moved(operator: Any, args: Any, result: Any) -> Any:
         rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
         name = operator.overloadpacket.__name__
-        if name in GATED:
-            return gates_moved(result, draw)
+        if name in steps.GATED:
+            return steps.gates_moved(result, draw)
+        if name in steps.TRANSFORMS and result.device.type == "cpu":
+            return steps.transform_moved(result, args[1], draw)
         beside_one = name in _BESIDE_ONE or name in _FACTORS_BESIDE_ONE
         if not rounded or not (beside_one or name in _SUMS) or result.device.type != "cpu":
             return result

@@ -1,4 +1,4 @@
-"""Modules that round their activations to steps: PyTorch's dynamically quantised ones, whose weights are packed.
+"""Modules that round their activations to steps (PyTorch's dynamically quantised ones, whose weights are packed); transforms.
 
 Where an activation lies within its rounding of the middle between two steps, it comes to one or the other, and what is computed
 from it to numbers that lie a step apart. Moves of the weights' last place show where.
@@ -6,6 +6,7 @@ from it to numbers that lie a step apart. Moves of the weights' last place show 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ _UNITS = 4
 GATED = frozenset(
     "quantized_gru quantized_gru_cell_dynamic quantized_lstm quantized_lstm_cell_dynamic quantized_rnn_tanh_cell_dynamic".split()
 )
+# Fourier transforms, whose rounding is that of all of their results (Higham, section 24.1).
+TRANSFORMS = frozenset("_fft_r2c _fft_c2r _fft_c2c".split())
 
 
 def gates_moved(result: Any, draw: torch.Generator) -> Any:
@@ -29,6 +32,15 @@ def gates_moved(result: Any, draw: torch.Generator) -> Any:
     signs = 2.0 * torch.rand(result.shape, generator=draw, dtype=result.dtype) - 1.0
     moved = result + signs * _UNITS * torch.finfo(result.dtype).eps
     return torch.where(result == 0, result, moved)
+
+
+def transform_moved(result: torch.Tensor, dims: Sequence[int], draw: torch.Generator) -> torch.Tensor:
+    """What a Fourier transform gives, off by a unit in the last place of its root mean square, up or down at random."""
+    size = torch.sqrt(torch.mean(torch.abs(result) ** 2, list(dims), keepdim=True))
+    parts = torch.view_as_real(result) if result.is_complex() else result
+    signs = 2.0 * torch.randint(0, 2, parts.shape, generator=draw).to(parts.dtype) - 1.0
+    signs = torch.view_as_complex(signs) if result.is_complex() else signs
+    return result + signs * size * torch.finfo(parts.dtype).eps
 
 
 def rounds_to_steps(root: torch.nn.Module) -> bool:

@@ -1,7 +1,7 @@
 """What stands beside 1 in a sum, moved by a unit of 1 in a TensorFlow graph, as `pytorch.noise` does while PyTorch runs.
 
-Runtimes compute 1 / (1 + exp(-x)), log(1 + exp(x)) and exp(x) - 1 as they are written, so that small results have fewer digits
-than their type holds.
+Runtimes compute 1 / (1 + exp(-x)), log(1 + exp(x)), exp(x) - 1 and 1 - erf(x) as they are written, so that small results have
+fewer digits than their type holds.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, types_pb2
 
 # The operators, and what their definitions call the result.
-_BESIDE_ONE = {"Sigmoid": "y", "Softplus": "activations", "Expm1": "y", "Elu": "activations", "Selu": "activations"}
+_BESIDE_ONE = {
+    "Sigmoid": "y",
+    "Erfc": "y",
+    "Softplus": "activations",
+    "Expm1": "y",
+    "Elu": "activations",
+    "Selu": "activations",
+}
+# Fourier transforms, and the attribute that names the type of their result: their rounding is that of all results along an axis.
+_TRANSFORMS = {"FFT": "Tcomplex", "IFFT": "Tcomplex", "RFFT": "Tcomplex", "IRFFT": "Treal"}
 _MOVED = {types_pb2.DT_FLOAT: tf.float32, types_pb2.DT_DOUBLE: tf.float64}
+_COMPLEX = {types_pb2.DT_COMPLEX64: tf.complex64, types_pb2.DT_COMPLEX128: tf.complex128}
 
 
 def add_noise(definition: graph_pb2.GraphDef) -> None:
     """Moves the results of these operators up or down at random, in the graph and its functions, each time that it runs."""
-    kinds: set[int] = set()
+    kinds: set[tuple[int, bool]] = set()
     renamed = _insert(definition.node, kinds, inside=False)
     _rename(definition.node, renamed)
     for function in definition.library.function:
@@ -28,22 +38,23 @@ def add_noise(definition: graph_pb2.GraphDef) -> None:
         _rename(function.node_def, renamed)
         for name, source in function.ret.items():
             function.ret[name] = renamed.get(source, source)
-    definition.library.function.extend(_mover(kind) for kind in sorted(kinds))
+    definition.library.function.extend(_mover(*kind) for kind in sorted(kinds))
 
 
-def _insert(nodes: Any, kinds: set[int], *, inside: bool) -> dict[str, str]:
+def _insert(nodes: Any, kinds: set[tuple[int, bool]], *, inside: bool) -> dict[str, str]:
     """Adds a call behind each operator; the new name of what it gives by the old one."""
     renamed: dict[str, str] = {}
     for node in list(nodes):
-        kind = node.attr["T"].type if node.op in _BESIDE_ONE else 0
-        if kind not in _MOVED:
+        transform = node.op in _TRANSFORMS
+        kind = node.attr[_TRANSFORMS.get(node.op, "T")].type if transform or node.op in _BESIDE_ONE else 0
+        if kind not in _MOVED and not (transform and kind in _COMPLEX):
             continue
-        kinds.add(kind)
-        source = f"{node.name}:{_BESIDE_ONE[node.op]}:0" if inside else node.name
+        kinds.add((kind, transform))
+        source = f"{node.name}:{_BESIDE_ONE.get(node.op, 'output')}:0" if inside else node.name
         call = node_def_pb2.NodeDef(op="StatefulPartitionedCall", name=f"{node.name}/moved", input=[source])
         call.attr["Tin"].list.type.append(kind)
         call.attr["Tout"].list.type.append(kind)
-        call.attr["f"].func.name = _mover(kind).signature.name
+        call.attr["f"].func.name = _mover(kind, transform).signature.name
         nodes.append(call)
         renamed[source] = f"{call.name}:output:0" if inside else call.name
     return renamed
@@ -63,17 +74,35 @@ def _names(node: node_def_pb2.NodeDef, renamed: dict[str, str]) -> Iterator[str]
 
 
 @cache
-def _mover(kind: int) -> function_pb2.FunctionDef:
-    """A function that moves numbers by a unit of 1: no whole number, and none below 0, whose root or logarithm is NaN."""
-    dtype = _MOVED[kind]
-
-    def moved(x: Any) -> Any:
-        unit = tf.constant(dtype.as_numpy_dtype(2.0**-23 if dtype == tf.float32 else 2.0**-52))
-        move = unit * tf.sign(tf.random.uniform(tf.shape(x), -1.0, 1.0, dtype, seed=1))
-        exact = tf.logical_and(tf.equal(x, tf.floor(x)), tf.abs(x) < 1 / unit)
-        turned = tf.not_equal(tf.sign(x + move), tf.sign(x))
-        return tf.where(exact, x, tf.where(turned, x - move, x + move))
-
-    concrete = tf.function(moved).get_concrete_function(tf.TensorSpec(None, dtype))
+def _mover(kind: int, transform: bool) -> function_pb2.FunctionDef:
+    """A function that moves numbers of a type up or down at random."""
+    dtype = _MOVED.get(kind) or _COMPLEX[kind]
+    moved = _moved_transform if transform else _moved_beside_one
+    concrete = tf.function(moved, autograph=False).get_concrete_function(tf.TensorSpec(None, dtype))
     result: function_pb2.FunctionDef = concrete.function_def
     return result
+
+
+def _moved_beside_one(x: Any) -> Any:
+    """Moves by a unit of 1: no whole number, and none below 0, whose root or logarithm is NaN."""
+    unit = tf.constant(_epsilon(x.dtype), x.dtype)
+    move = unit * _signs(x)
+    exact = tf.logical_and(tf.equal(x, tf.floor(x)), tf.abs(x) < 1 / unit)
+    turned = tf.not_equal(tf.sign(x + move), tf.sign(x))
+    return tf.where(exact, x, tf.where(turned, x - move, x + move))
+
+
+def _moved_transform(x: Any) -> Any:
+    """Moves by a unit in the last place of the root mean square along the last axis (Higham, section 24.1)."""
+    size = tf.sqrt(tf.reduce_mean(tf.abs(x) ** 2, -1, keepdims=True))
+    move = size * tf.constant(_epsilon(size.dtype), size.dtype)
+    real = _signs(tf.math.real(x)) * move
+    return x + (tf.complex(real, _signs(real) * move) if x.dtype.is_complex else real)
+
+
+def _signs(x: Any) -> Any:
+    return tf.sign(tf.random.uniform(tf.shape(x), -1.0, 1.0, x.dtype, seed=1))
+
+
+def _epsilon(dtype: tf.DType) -> float:
+    return 2.0**-23 if dtype == tf.float32 else 2.0**-52

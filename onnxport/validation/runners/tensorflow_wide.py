@@ -19,7 +19,8 @@ from onnxport.validation.runners.tensorflow_inner import hand_over
 from onnxport.validation.runners.tensorflow_noise import add_noise
 from onnxport.validation.runners.tensorflow_resampling import in_float64
 
-_NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
+_REALS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16)
+_WIDER = {**dict.fromkeys(_REALS, types_pb2.DT_DOUBLE), types_pb2.DT_COMPLEX64: types_pb2.DT_COMPLEX128}
 _MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
 _LIMIT = 1 << 29  # a frozen graph is one message, which holds no more than 2 GB
 _KEPT = 8 << 20  # graphs with moved weights are kept for the next set of inputs where they are no larger, each
@@ -95,8 +96,7 @@ class FrozenTwin:
                     _widen(attr)
         for function in definition.library.function:
             for argument in (*function.signature.input_arg, *function.signature.output_arg):
-                if argument.type in _NARROW:
-                    argument.type = types_pb2.DT_DOUBLE
+                argument.type = _WIDER.get(argument.type, argument.type)
         in_float64(definition)
         return self._runnable(definition)
 
@@ -251,8 +251,10 @@ class Twins:
 
 def widened_tensor(tensor: object) -> Any:
     """A tensor of a narrower floating-point type in float64."""
-    narrow = isinstance(tensor, tf.Tensor) and tensor.dtype in (tf.float32, tf.float16, tf.bfloat16)
-    return tf.cast(tensor, tf.float64) if narrow else tensor
+    if not isinstance(tensor, tf.Tensor):
+        return tensor
+    wider = _WIDER.get(tensor.dtype.as_datatype_enum)
+    return tensor if wider is None else tf.cast(tensor, tf.as_dtype(wider))
 
 
 def _weight(node: node_def_pb2.NodeDef) -> np.ndarray | None:
@@ -276,14 +278,13 @@ def _nodes(definition: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
 
 def _widen(attr: attr_value_pb2.AttrValue) -> None:
     kind = attr.WhichOneof("value")
-    if kind == "type" and attr.type in _NARROW:
-        attr.type = types_pb2.DT_DOUBLE
-    elif kind == "tensor" and attr.tensor.dtype in _NARROW:
-        attr.tensor.CopyFrom(tf.make_tensor_proto(tf.make_ndarray(attr.tensor).astype(np.float64)))
+    if kind == "type":
+        attr.type = _WIDER.get(attr.type, attr.type)
+    elif kind == "tensor" and attr.tensor.dtype in _WIDER:
+        attr.tensor.CopyFrom(tf.make_tensor_proto(tolerance.wide(tf.make_ndarray(attr.tensor))))
     elif kind == "list":
         for index, item in enumerate(attr.list.type):
-            if item in _NARROW:
-                attr.list.type[index] = types_pb2.DT_DOUBLE
+            attr.list.type[index] = _WIDER.get(item, item)
 
 
 def _batch_norm(node: node_def_pb2.NodeDef) -> list[node_def_pb2.NodeDef]:

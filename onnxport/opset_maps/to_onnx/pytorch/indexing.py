@@ -420,7 +420,8 @@ def diagonal_positions(
     step = op.Add(columns, 1)
     start = offset if offset >= 0 else op.Mul(columns, -offset)
     positions = op.Add(op.Mul(op.Range(0, op.Squeeze(length, op.axes(0)), 1), step), start)
-    return op.Reshape(moved, [*[0] * (count - 2), -1]), positions, order
+    flat = op.Reshape(moved, op.shape_vector([*[0] * (count - 2), op.Mul(rows, columns)]))  # 0 is the axis as it is
+    return flat, positions, order
 
 
 @aten.lower(

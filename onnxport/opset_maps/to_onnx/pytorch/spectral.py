@@ -72,18 +72,23 @@ def r2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, ones
         case(lambda x: torch.fft.irfft(torch.fft.rfft(x)), f32(2, 8)),
         case(lambda x: torch.fft.irfft(torch.view_as_complex(x), n=7), f32(2, 4, 2)),
         case(lambda x: torch.fft.irfft2(torch.view_as_complex(x)), f32(4, 3, 2)),
+        case(lambda x: torch.fft.irfft(torch.fft.rfft(x.T), n=x.shape[0]), f32(5, 2), dynamic=True),
     ],
 )
-def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last_dim_size: int) -> ir.Value:
+def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last_dim_size: int | ir.Value) -> ir.Value:
     """The half that was left out is the conjugate of the other, mirrored; the inverse DFT of both together is real."""
-    if not isinstance(last_dim_size, int):
-        raise UnsupportedOperator("an inverse real Fourier transform of a dynamic size")
     axes = [axis % (rank(x) - 1) for axis in dim]
     result = x
     for axis in axes[:-1]:
         result = transform(op, result, axis, inverse=True)
     last = axes[-1]
-    full = from_half(op, op.Slice(result, [0], [last_dim_size // 2 + 1], [last]), last, last_dim_size)
+    if isinstance(last_dim_size, int):
+        size: int | ir.Value = last_dim_size
+        end = op.const([last_dim_size // 2 + 1])
+    else:
+        size = op.shape_vector([last_dim_size])
+        end = op.Add(op.Div(size, 2), 1)
+    full = from_half(op, op.Slice(result, [0], end, [last]), last, size)
     result = op.Gather(transform(op, full, last, inverse=True), 0, axis=-1)
     return _normalised(op, result, full, axes, normalization)
 

@@ -26,6 +26,8 @@ from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, ran
         case(lambda x: tf.gather(x, [2, 0], axis=1), f32(4, 5), dynamic=True),
         case(lambda x, i: tf.gather(x, i), f32(4, 5), i32(2, 3, low=0, high=4)),
         case(lambda x, i: tf.gather(x, i, batch_dims=1), f32(3, 4, 5), i32(3, 2, low=0, high=4)),
+        case(lambda x, i: tf.gather(x, i, batch_dims=1), f32(3, 4), i32(3, low=0, high=4)),
+        case(lambda x, i: tf.gather(x, i, axis=2, batch_dims=2), f32(3, 2, 4, 5), i32(3, 2, low=0, high=4)),
         case(lambda x, i: tf.gather(x, i, axis=2, batch_dims=1), f32(3, 4, 5, 2), i32(3, 2, low=0, high=5)),
     ],
 )
@@ -40,7 +42,7 @@ def gather_v2(op: OpBuilder, params: ir.Value, indices: ir.Value, axis: ir.Value
                 return op.const(np.asarray(part, np.int64).reshape(index.shape), params.dtype)
         return op.Gather(params, indices, axis=at)
     n, k = rank(params), rank(indices)
-    at, batch = at % n, batch_dims % k
+    at, batch = at % n, batch_dims if batch_dims >= 0 else batch_dims + k
     order = [*range(batch), at, *(i for i in range(batch, n) if i != at)]
     result = op.GatherND(op.Transpose(params, perm=order), op.Unsqueeze(int64(op, indices), [-1]), batch_dims=batch)
     # Axes are now: batch, the indices' own, the operand's others; the indices' belong where the gathered axis was.
