@@ -147,3 +147,18 @@ def test_a_keras_model_of_maps_keeps_their_keys_when_loaded_and_has_columns_when
         columns = [column.tolist() for item in ((x, -x) if several else (x,)) for column in item.T]
         assert loaded == [x.argmax(1).tolist(), [list(pair) for pair in zip(names, columns, strict=True)]]
         assert served == [x.argmax(1).tolist(), [["", column] for column in columns]]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.keras
+def test_a_keras_model_of_sequences_is_served_with_their_parts_side_by_side(tmp_path):
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[N,2] x) => (float[N,2] y, seq(float[N,2]) all) {
+      y = Neg(x) z = Exp(x) all = SequenceConstruct(x, z) }"""
+    model = onnxport.convert(onnx.parser.parse_model(text), to="keras", validate=False)
+    model.export(tmp_path / "served", verbose=False)
+    x = np.array([[0.25, 0.75], [-0.5, 0.5], [1.0, 0.0]], "float32")
+    results = tf.saved_model.load(tmp_path / "served").serve(tf.constant(x))
+    for result, expected in zip(results, (-x, x, np.exp(x)), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)

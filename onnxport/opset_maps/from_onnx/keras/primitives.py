@@ -285,8 +285,12 @@ class OnnxModel(keras.Model):
         plain.save(filepath, *args, **kwargs)
 
     def export(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
-        """Writes what serves the model: its arguments have the names of the inputs where Python takes them, maps are columns."""
-        if has_maps(self._outputs_struct):
+        """Writes what serves the model: its arguments have the names of the inputs where Python takes them, maps are columns.
+
+        What it gives lies side by side: a signature of TensorFlow has no sequences within its outputs.
+        """
+        parts = self._outputs_struct if isinstance(self._outputs_struct, (list, tuple)) else []
+        if has_maps(self._outputs_struct) or any(isinstance(part, (list, tuple)) for part in parts):
             flat = OnnxModel(self._inputs_struct, leaves_of(self._outputs_struct), name=self.name)
             flat.export(filepath, *args, **kwargs)
             return
