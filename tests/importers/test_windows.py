@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxport
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.semantics.microsoft_blocked import block_size
 from tests.evidence import require_import
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -106,3 +108,13 @@ def test_one_column_of_one_channel_is_right_in_a_batch(to, groups, width):
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     require_import(proto, to, (drawn(4, groups, 5, 4),))
+
+
+def test_blocks_of_another_processor_are_refused_by_name():
+    """Channels that are filled up to other blocks than those of onnxruntime here."""
+    size = block_size()
+    text = f"""<ir_version: 8, opset_import: ["": 17, "com.microsoft.nchwc": 1]>
+    g (float[1, {3 * size // 2}, 4, 4] x) => (float[N, 4, h, v] y) {{
+      a = Relu(x) y = com.microsoft.nchwc.ReorderOutput <channels = 4> (a) }}"""
+    with pytest.raises(UnsupportedOperator, match="a processor of other blocks"):
+        onnxport.convert(parser.parse_model(text), to="pytorch", validate=False)

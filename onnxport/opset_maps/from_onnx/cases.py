@@ -52,5 +52,5 @@ _NAME = re.compile(r"\] (\w+)")
 def _parsed(text: str, opset: int, ml: int) -> onnx.ModelProto:
     from onnx import parser  # a case is built only in tests
 
-    versions = f'"": {opset}, "ai.onnx.ml": {ml}, "com.microsoft": 1'
+    versions = f'"": {opset}, "ai.onnx.ml": {ml}, "com.microsoft": 1, "com.microsoft.nchwc": 1'
     return parser.parse_model(f"<ir_version: 8, opset_import: [{versions}]> case {text}")

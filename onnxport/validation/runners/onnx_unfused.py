@@ -76,30 +76,62 @@ def _skip_layer_normalization(w: _Writer) -> tuple[str, ...]:
     return w("LayerNormalization", *operands, axis=-1, epsilon=w.attributes.get("epsilon", 1e-5)), "", "", total
 
 
+def _fused_conv(w: _Writer) -> str | None:
+    form = {name: value for name, value in w.attributes.items() if not name.startswith("activation")}
+    while not w.inputs[-1]:
+        w.inputs.pop()
+    result = w("Conv", *w.inputs[:3], **form)
+    return _activated(w, w.sum(result, *w.inputs[3:4]))
+
+
+def _activated(w: _Writer, x: str) -> str | None:
+    kind, numbers = w.attributes.get("activation", b"").decode(), w.attributes.get("activation_params", ())
+    if kind == "Clip":
+        return w("Clip", x, *map(w.number, numbers))
+    if kind in ("LeakyRelu", "HardSigmoid"):
+        return w(kind, x, **dict(zip(("alpha", "beta"), numbers, strict=False)))
+    return w(kind, x) if kind in ("Relu", "Tanh", "Sigmoid", "HardSwish") else None
+
+
+def _layer_normalization(w: _Writer) -> str | None:
+    if w.attributes.get("axis", -1) != -1:
+        return None
+    x, scale, bias = w.inputs[:3]
+    centred = w("Sub", x, w("ReduceMean", x, axes=[-1]))
+    variance = w("ReduceMean", w("Mul", centred, centred), axes=[-1])
+    deviation = w("Sqrt", w("Add", variance, w.number(w.attributes.get("epsilon", 1e-5))))
+    return w.sum(w("Mul", w("Div", centred, deviation), scale), bias)
+
+
 _WRITTEN: dict[str, Callable[[_Writer], str | tuple[str, ...] | None]] = {
     "Gelu": _gelu,
     "BiasGelu": _gelu,
     "FastGelu": _fast_gelu,
     "QuickGelu": _quick_gelu,
+    "FusedConv": _fused_conv,
     "FusedMatMul": _fused_matmul,
     "SkipLayerNormalization": _skip_layer_normalization,
 }
 
+_SINCE = 17  # the opset in which ONNX has LayerNormalization, which onnxruntime writes at any
 
-def unfuse(graph: onnx.GraphProto, stem: str = "unfused") -> None:
-    """Writes the fused operators of a graph, and of those that its nodes hold, as what they stand for."""
+
+def unfuse(graph: onnx.GraphProto, version: int, stem: str = "unfused") -> None:
+    """Writes the fused operators of a graph of an opset, and of those that its nodes hold, as what they stand for."""
     nodes = list(graph.node)
     del graph.node[:]
     for index, node in enumerate(nodes):
-        graph.node.extend(_unfused(node, f"{stem}/{index}"))
+        graph.node.extend(_unfused(node, version, f"{stem}/{index}"))
 
 
-def _unfused(node: onnx.NodeProto, stem: str) -> Iterator[onnx.NodeProto]:
+def _unfused(node: onnx.NodeProto, version: int, stem: str) -> Iterator[onnx.NodeProto]:
     for attribute in node.attribute:
         for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            unfuse(body, stem)
+            unfuse(body, version, stem)
     writer = _Writer(node, stem)
     write = _WRITTEN.get(node.op_type) if node.domain == _DOMAIN else None
+    if node.op_type == "LayerNormalization" and not node.domain and version < _SINCE:
+        write = _layer_normalization
     results = None if write is None else write(writer)
     if results is None:
         yield node

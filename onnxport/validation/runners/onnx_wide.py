@@ -102,9 +102,9 @@ def widened(proto: onnx.ModelProto) -> onnx.ModelProto:
         InvalidModelError: an operator has no such form.
     """
     inlined = onnx.inliner.inline_local_functions(proto) if proto.functions else copy.deepcopy(proto)
-    unfuse(inlined.graph)
-    typed = _Types(inlined)
     versions = {item.domain: item.version for item in inlined.opset_import}
+    unfuse(inlined.graph, versions.get("", 1))
+    typed = _Types(inlined)
     _widen_graph(inlined.graph, versions, typed)
     inlined.ClearField("functions")
     return inlined

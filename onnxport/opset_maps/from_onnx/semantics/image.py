@@ -258,6 +258,11 @@ def upsample(
     factors = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]] if scales is None else list(scales)
     form: ResizeAttributes = {"mode": {"bilinear": "linear"}.get(mode, mode), "nearest_mode": "floor"}
     form["coordinate_transformation_mode"] = "asymmetric"
+    return enlarged(xp, x, factors, form)
+
+
+def enlarged(xp: Namespace, x: Tensor, factors: Sequence[Any], form: ResizeAttributes) -> Tensor:
+    """Enlarged along each axis by its factor."""
     array = host_array([real(item) for item in factors], float)
     for axis, (size, scale) in enumerate(targets(xp, xp.shape(x), array, None, "stretch")):
         if scale != 1.0:

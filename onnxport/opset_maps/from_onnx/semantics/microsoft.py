@@ -140,6 +140,8 @@ def _activated(xp: Namespace, x: Tensor, form: FusedActivation) -> Tensor:
             return xp.clip(x, numbers[0], numbers[1])
         case "HardSigmoid":
             return elementwise.hard_sigmoid(xp, x, alpha=numbers[0], beta=numbers[1])
+        case "HardSwish":
+            return xp.elementwise("HardSwish", x)
         case "Softplus":
             return xp.softplus(x)
         case "Softsign":
@@ -174,6 +176,7 @@ def _convolved(attributes: str, names: str, operands: str = "", *inputs: Any, he
     ),
     _convolved('activation = "Relu"', "x, w, b, z", ", float[4] b, float[N, 4, 3, 4] z", f32(4), f32(2, 4, 3, 4)),
     _convolved('activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w"),
+    _convolved('activation = "HardSwish"', "x, w"),
 )
 def fused_conv(
     xp: Namespace, x: Tensor, w: Tensor, *more: Tensor | None, **form: Unpack[FusedConvAttributes]

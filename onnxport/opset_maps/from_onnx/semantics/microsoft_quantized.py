@@ -201,6 +201,20 @@ def qlinear_average_pool(xp: Namespace, x: Tensor, **form: Unpack[QuantizedPoolF
     return windows.average_pool(xp, x, **form)  # type: ignore[misc]  # a pool's attributes are among them
 
 
+@microsoft_op(
+    "NhwcMaxPool",
+    _image_case(
+        "h = Transpose <perm = [0, 2, 3, 1]> (q) "
+        "g = com.microsoft.NhwcMaxPool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (h) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (g)",
+        "uint8[N, 2, 5, 3] y",
+    ),
+)
+def nhwc_max_pool(xp: Namespace, x: Tensor, **form: Unpack[windows.PoolAttributes]) -> Tensor:
+    """Greatest element of each window of quantized numbers, their channels last."""
+    return _planes(xp, x, lambda x: windows.max_pool(xp, x, **form), {"channels_last": 1})
+
+
 class QuantizedConvForm(windows.ConvAttributes, LayoutForm, total=False):
     """Attributes of QLinearConv."""
 
