@@ -19,7 +19,7 @@ from onnxport.opset_maps.cases import Case, f32
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import image, microsoft, windows
-from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor, all_known, known
 from onnxport.opset_maps.maps import onnx
 from onnxport.opset_maps.registry import Function
 
@@ -86,7 +86,10 @@ def reorder_output(xp: Namespace, x: Tensor, *, channels: int, channels_last: in
 def _out_of_blocks(xp: Namespace, w: Tensor) -> Tensor:
     """The weight of a convolution: results in blocks, and within those its operands, where they fill blocks too."""
     size = block_size()
-    outs, ins, *kernel = map(int, xp.shape(w))
+    sizes = xp.shape(w)
+    if not all_known(sizes):
+        raise UnsupportedOperator("a weight of an open size")
+    outs, ins, *kernel = (int(n) for n in sizes)
     if outs % size or (ins > size and ins % size):
         raise UnsupportedOperator(
             f"a weight of {outs} x {ins} channels: the file is of a processor of other blocks than {size}"
