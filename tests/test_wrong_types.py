@@ -7,7 +7,10 @@ import onnx.parser
 import pytest
 
 import onnxport
+from onnxport import compat
 from onnxport.errors import InvalidInputError
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 MODEL = """<ir_version: 8, opset_import: ["": 17]>
 net (float[n,3] x) => (float[n,3] y) { h = Relu(x) y = Neg(h) }"""
@@ -65,6 +68,38 @@ def test_a_wrong_type_is_refused_by_name(model, call, bad, words, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInputError, match=re.escape(words)):
         call(model, bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Functions of `onnxport.compat`: an argument that is of another type than the other converter's.
+COMPAT = [
+    (lambda bad: compat.torch_onnx_export(torch.nn.Linear(3, 2), (torch.ones(1, 3),), bad), (3, b"x", []), "f="),
+    (
+        lambda bad: compat.torch_onnx_export(torch.nn.Linear(3, 2), (torch.ones(1, 3),), dynamic_axes=bad),
+        (3, "x", [0], {0: "batch"}),
+        "dynamic_axes",
+    ),
+    (
+        lambda bad: compat.torch_onnx_export(torch.nn.Linear(3, 2), (torch.ones(1, 3),), input_names=bad),
+        ("image", 3, [None]),
+        "input_names",
+    ),
+    (lambda bad: compat.convert_sklearn(object(), initial_types=bad), (3, "x", ["x"], [3]), "initial_types="),
+    (lambda bad: compat.to_onnx(object(), np.ones((2, 3)), options=bad), (3, "zipmap", [1]), "options="),
+]
+
+
+@pytest.mark.pytorch
+@pytest.mark.sklearn
+@pytest.mark.parametrize(
+    ("call", "bad", "words"), [(call, bad, words) for call, every, words in COMPAT for bad in every]
+)
+def test_so_is_one_of_another_converter(call, bad, words, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    pytest.importorskip("sklearn", reason="scikit-learn is an extra")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match=re.escape(words)):
+        call(bad)
     assert list(tmp_path.iterdir()) == []
 
 

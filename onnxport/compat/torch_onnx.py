@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from onnxport.argument_types import check_mapping, check_path
 from onnxport.compat.arguments import refuse_others
 from onnxport.compat.opsets import convert_at
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.model import OnnxModel
+from onnxport.request import check_names
 from onnxport.validation.values import leaves_of
 
 _NAME = "torch_onnx_export"  # what errors call it
@@ -195,6 +197,10 @@ def export(
         raise _refused(
             f"operator_export_type={operator_export_type!r} is not taken: operators of ATen are refused by name, not written"
         )
+    if f is not None and not hasattr(f, "write"):
+        check_path(f, "f")
+    if input_names:
+        check_names("input_names", input_names)
     positional, named = _arguments(args, kwargs)
     own = _paths(model, positional, named)
     if dynamic_axes is not None and dynamic_shapes is not None:
@@ -202,6 +208,7 @@ def export(
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # a ShapesCollection, which goes by the tensors themselves
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, positional, named)
     if dynamic_axes is not None:
+        check_mapping(dynamic_axes, "dynamic_axes", "{'x': {0: 'batch'}}")
         dynamic_shapes = _shapes(dynamic_axes, input_names, output_names, own)
     elif dynamic_shapes is None and not hasattr(model, "graph_signature"):  # an ExportedProgram has its own
         dynamic_shapes = {}

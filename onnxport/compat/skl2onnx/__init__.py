@@ -90,7 +90,7 @@ def convert_sklearn(
         raise InvalidInputError(
             "skl2onnx.convert_sklearn: initial_types= is missing, which gives the inputs: [('X', FloatTensorType([None, 4]))]"
         )
-    names = [item[0] for item in initial_types]
+    names = _named(initial_types)
     rows, sizes = drawn(model, initial_types), sizes_of(initial_types)
     proto = _converted(model, rows, names, target_opset, options, final_types, verbose, sizes)
     return _finished(proto, name, doc_string, white_op, black_op)
@@ -210,6 +210,21 @@ def __getattr__(name: str) -> Any:
     )
 
 
+def _named(types: object) -> list[str]:
+    """The names of inputs by their types.
+
+    Raises:
+        InvalidInputError: it is no list of pairs.
+    """
+    if not isinstance(types, (list, tuple)) or not all(
+        isinstance(item, (list, tuple)) and len(item) == 2 for item in types
+    ):
+        raise InvalidInputError(
+            f"skl2onnx: initial_types={types!r}: a list of names with types, [('X', FloatTensorType([None, 4]))]"
+        )
+    return [item[0] for item in types]
+
+
 def _others(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in _NEUTRAL}
 
@@ -250,6 +265,8 @@ def _converted(
     verbose: int,
     sizes: Mapping[str, object] | None = None,
 ) -> onnx.ModelProto:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(f"skl2onnx: options={options!r}: a dict, such as {{'zipmap': False}}")
     own = _options(model, options or {})
     methods, names = _METHODS.get(type(_last(model)).__name__, ((), ()))
     if own.pop("return_std", False):
