@@ -17,6 +17,7 @@ from onnxport.compat.arguments import refuse_others
 from onnxport.compat.opsets import convert_at
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks.descriptor import Lazy
+from onnxport.graph.external_data import save as save_file
 from onnxport.model import OnnxModel
 from onnxport.request import check_names
 from onnxport.validation.values import leaves_of
@@ -120,7 +121,12 @@ class Program(OnnxModel):
             raise _refused("save(include_initializers=False) is not taken: weights stand in the file")
         if keep_initializers_as_inputs:
             _weights_as_inputs(self)
-        super().save(destination, external_data=external_data or None)
+        if os.fspath(destination).endswith(
+            ".pb"
+        ):  # as PyTorch's documentation calls files of ONNX, and TensorFlow its own
+            save_file(self.model, destination, external_data=external_data or None)
+        else:
+            super().save(destination, external_data=external_data or None)
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the model on tensors or arrays, nested as the module takes them."""

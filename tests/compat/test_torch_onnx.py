@@ -158,6 +158,28 @@ def test_dimensions_are_fixed_unless_they_are_named():
     assert [dim.dim_value for dim in program.model_proto.graph.input[0].type.tensor_type.shape.dim] == [4, 3]
 
 
+def test_a_file_is_called_as_in_the_documentation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = """
+    import torch
+    class SumModule(torch.nn.Module):
+        def forward(self, x):
+            return torch.sum(x, dim=1)
+
+    torch.onnx.export(
+        SumModule(),
+        (torch.ones(2, 2),),
+        "onnx.pb",
+        input_names=["x"],
+        output_names=["sum"],
+        dynamic_axes={"x": {0: "my_custom_axis_name"}, "sum": [0]},
+    )
+    """
+    run(program, "import torch", "from onnxport.compat import torch")
+    session = onnxruntime.InferenceSession("onnx.pb", providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((3, 2), np.float32)})[0].tolist() == [2, 2, 2]
+
+
 def test_a_stream_takes_the_bytes():
     from onnxport.compat import torch_onnx_export
 
