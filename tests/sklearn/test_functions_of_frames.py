@@ -155,3 +155,12 @@ def test_missing_values_across_columns_go_pandas_way_and_those_of_arrays_numpys(
     model = FunctionTransformer(function).fit(HOUSES)
     result = onnxport.convert(model, inputs=HOUSES[NUMBERS + ["town"]])(HOUSES)
     np.testing.assert_allclose(result, np.asarray(model.transform(HOUSES), float), rtol=1e-12)
+
+
+def test_a_column_of_dates_is_refused_by_name_where_it_is_read_and_left_out_elsewhere():
+    rows = pd.DataFrame({"day": pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(8), "D"), "x": np.arange(8.0)})
+    twice = FunctionTransformer(lambda frame: frame[["x"]] * 2).fit(rows)
+    np.testing.assert_array_equal(onnxport.convert(twice, inputs=rows)(rows[["x"]]), 2 * rows[["x"]])
+    months = FunctionTransformer(lambda frame: frame.assign(month=frame["day"].dt.month)[["x", "month"]]).fit(rows)
+    with pytest.raises(onnxport.UnsupportedOperator, match="reads 'day': ONNX has no type for dates"):
+        onnxport.convert(months, inputs=rows)

@@ -87,6 +87,17 @@ def new_zeros(op: OpBuilder, x: ir.Value, size: Sequence[Size], *_: object, **__
     return filled(op, size, 0)
 
 
+@aten.lower(
+    "aten::_new_zeros_with_same_feature_meta",
+    cases=[
+        case(lambda x: x + torch.ops.aten._new_zeros_with_same_feature_meta(x, x[0], self_num_batch_dims=1), f32(2, 3))
+    ],
+)
+def zeros_of_tangents(op: OpBuilder, x: ir.Value, other: ir.Value, *, self_num_batch_dims: int = 0) -> ir.Value:
+    """0 in the shape of another tensor, behind the first axes of `x`: where forward gradients begin."""
+    return filled(op, [*(op.dim(x, axis) for axis in range(self_num_batch_dims)), op.shape(other)], 0)
+
+
 @aten.lower("aten::new_ones", cases=[case(lambda x: x.new_ones(x.shape[0], 2), f32(2, 3), dynamic=True)])
 def new_ones(op: OpBuilder, x: ir.Value, size: Sequence[Size], **_: object) -> ir.Value:
     """1, expanded."""

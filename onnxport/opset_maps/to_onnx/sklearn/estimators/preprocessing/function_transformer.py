@@ -56,15 +56,23 @@ def _apply(
         return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
     framed = not model.validate and not isinstance(function, np.ufunc) and hasattr(model, "feature_names_in_")
+    dates: set[str] = set()  # columns that the graph does not take
     try:
         if framed:  # scikit-learn hands a DataFrame to the function
             names = tuple(str(name) for name in model.feature_names_in_)
             # those of the inputs, or what a step before has called them
-            named = x.names if isinstance(x, Frame) and set(names) <= set(x.names) else names
+            dates = set(names) - set(x.names) if isinstance(x, Frame) and set(x.names) < set(names) else set()
+            named = x.names if isinstance(x, Frame) and (dates or set(names) <= set(x.names)) else names
             result = function(DataFrame.of(op, x, named), **(options or {}))
         else:
             result = function(TracedArray(op, matrix(op, x)), **(options or {}))
     except Exception as error:  # a user's function may raise anything on what is no array
+        if any(name in str(error) for name in dates):
+            raise UnsupportedOperator(
+                f"the function {name!r} reads {', '.join(map(repr, sorted(dates)))}: ONNX has no type for dates, durations and "
+                "lists; make numbers of them before the model",
+                final=True,
+            ) from error
         raise UnsupportedOperator(
             f"the function {name!r} is not built of {'whole columns' if framed else 'NumPy functions of whole arrays'} "
             f"({type(error).__name__}: {error}); write it so, or put it into an estimator of your own and register that"
