@@ -119,13 +119,13 @@ def dequantize_linear(
 
 @onnx.op("DynamicQuantizeLinear", versions=(11,))
 def dynamic_quantize_linear(xp: Namespace, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """x as UINT8 with the scale and zero point of its own range, which includes 0."""
+    """x as UINT8 with the scale and zero point of its own range, which includes 0; of zeros alone runtimes give a scale of 1."""
     low, high = xp.minimum(xp.min(x), 0), xp.maximum(xp.max(x), 0)
     scale = xp.divide(xp.subtract(high, low), 255)
     safe = xp.where(xp.equal(scale, 0), 1.0, scale)
     zero = xp.round(xp.clip(xp.divide(xp.negative(low), safe), 0, 255))
     quantized = saturated(xp, xp.divide(x, safe), zero, ir.DataType.UINT8)
-    return quantized, scale, xp.astype(zero, ir.DataType.UINT8)
+    return quantized, safe, xp.astype(zero, ir.DataType.UINT8)
 
 
 @onnx.op("QLinearMatMul", versions=(10, 21))
