@@ -22,6 +22,7 @@ from onnxport.errors import InvalidInputError, TracingError
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs, pytorch_nodes
 from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
+from onnxport.tracing.pytorch_awareness import asked_if_traced
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_draws import has_draws, repeated_draws
 from onnxport.tracing.pytorch_guards import conditions, only_where
@@ -42,6 +43,7 @@ from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
 from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
+from onnxport.tracing.pytorch_ways import branched
 
 
 def trace(
@@ -202,6 +204,8 @@ def _first(
     if first is not None and failed_on_values(first):
         traced = _first_joined(attempts, example) or _first_selecting(attempts, example)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
+    if traced is None and first is not None and not failed_on_values(first):
+        traced = _first_unaware(attempts, example)
     if traced is None and freezing:
         runs = [recorded(item) for item in freezing]
         traced = _first_answered(attempts, example, runs[0], partial(frozen_notes, runs=runs))
@@ -229,13 +233,32 @@ def _first_answered(
     return None
 
 
-def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt whose ways behind questions for values come together; None where there is none."""
+def _first_unaware(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt on the way that the model takes when it is called; None where it does not ask whether it is traced.
+
+    What it does in a trace instead may be what fails: a mask that nobody gave, in a size that a layer does not take.
+    """
     for call, shapes, note in attempts:
-        with suppress(Exception):  # whatever torch raises: the first error is the user's
-            program, notes = joined(partial(_export, call, shapes, False, True))
-            if _takes(program, example):
-                return program, (*notes, *filter(None, [note]))
+        with (
+            suppress(Exception),
+            asked_if_traced(False) as asked,
+        ):  # whatever torch raises: the first error is the user's
+            program, notes = _export(call, shapes, strict=False, apart_from_user=True)
+            if asked and _takes(program, example):
+                place = next(iter(asked))
+                how = f"{place} asks whether it is being traced: traced as it is called, since tracing fails otherwise"
+                return program, (*notes, how, *filter(None, [note]))
+    return None
+
+
+def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt whose ways behind questions for values come together, or end alike; None where there is none."""
+    for merge in (joined, branched):
+        for call, shapes, note in attempts:
+            with suppress(Exception):  # whatever torch raises: the first error is the user's
+                program, notes = merge(partial(_export, call, shapes, False, True))
+                if _takes(program, example):
+                    return program, (*notes, *filter(None, [note]))
     return None
 
 

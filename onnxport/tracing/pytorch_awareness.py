@@ -37,11 +37,11 @@ def check_unaware(model: object, request: Request) -> None:
         return
     try:
         call = bind(model, request.inputs, request.kwargs)
-        with _answers(False) as asked:
+        with asked_if_traced(False) as asked:
             results = _numbers(call)
         if not asked:
             return
-        with _answers(True):
+        with asked_if_traced(True):
             others = _numbers(call)
         if _alike(results, others) or not _alike(results, _numbers(call, seed=1)):  # or a random model
             return
@@ -78,8 +78,8 @@ def _names(code: CodeType) -> set[str]:
 
 
 @contextmanager
-def _answers(answer: bool) -> Iterator[dict[str, None]]:
-    """While it is active, whoever asks outside of torch gets this answer; the places that asked."""
+def asked_if_traced(answer: bool) -> Iterator[dict[str, None]]:
+    """While it is active, whoever asks outside of torch whether a trace runs gets this answer; the places that asked."""
     asked: dict[str, None] = {}
 
     def question(own: Any) -> Any:

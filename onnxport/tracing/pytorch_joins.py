@@ -9,27 +9,23 @@ questions, must be the same computation as the graph with these selections: one 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from onnxport.tracing.pytorch_answers import place_of_ask
 from onnxport.tracing.pytorch_nodes import record_like, recorded
+from onnxport.tracing.pytorch_questions import answered, is_mark, place_of_mark
 
-_ASKS = frozenset("__bool__ is_nonzero item".split())
-_MARK = "onnxport asks at "
 _MOST = 48  # operators of one way
-_QUESTIONS = 512  # of one trace
 _ALL = 3  # questions whose every combination of answers is traced
-_MARKER = torch.ops.aten._assert_async.msg
 # Of whole numbers these have no result where the divisor is 0, and the way that is not taken runs as well.
 _PARTIAL = frozenset("div floor_divide remainder fmod".split())
 # Beside pointwise ones, reductions and views: these have a result for every value as well.
@@ -41,28 +37,6 @@ _TOTAL = frozenset(
 
 class NoJoin(Exception):
     """Two ways that do not come together, or not in operators that may always run."""
-
-
-class answered(TorchFunctionMode):
-    """While it is active, questions for the truth of traced tensors get these answers in turn, and leave marks in the graph."""
-
-    def __init__(self, answers: Sequence[bool]) -> None:
-        super().__init__()
-        self._answers = itertools.cycle(answers)
-        self._left = _QUESTIONS
-
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Answers; passes every other call on."""
-        name = getattr(func, "__name__", "")
-        asked = args[0] if name in _ASKS and args else None
-        if not isinstance(asked, FakeTensor) or (name == "item" and asked.dtype is not torch.bool):
-            return func(*args, **(kwargs or {}))
-        truth = asked.reshape(()) if asked.dtype is torch.bool else asked.reshape(()) != 0
-        _MARKER(truth, f"{_MARK}{place_of_ask(name)}")
-        self._left -= 1
-        if not self._left:  # while the answer is yes
-            raise NoJoin("too many questions: a loop goes on for as long as a value asks")
-        return next(self._answers)
 
 
 @dataclass
@@ -92,9 +66,9 @@ class _Walk:
                 self._follow(a, b)
                 if a.op == "output":
                     return
-                if _is_mark(a):
+                if is_mark(a):
                     self.truths.append(a.args[0])
-                    self.places.append(str(a.args[1]).removeprefix(_MARK))
+                    self.places.append(place_of_mark(a))
                     self.first.graph.erase_node(a)
                     break
 
@@ -119,7 +93,7 @@ class _Walk:
 
     def _agree(self, one: list[Node], other: list[Node], mine: int, its: int) -> bool:
         own = {*one[:mine], *other[:its]}
-        if any(node.op != "call_function" or _is_mark(node) for node in own):
+        if any(node.op != "call_function" or is_mark(node) for node in own):
             return False
         if any(item in self.own for node in own for item in node.all_input_nodes):  # of another question
             return False
@@ -134,7 +108,7 @@ class _Walk:
                 if x is None or not (known or (apart and _exchangeable(x, y))):
                     return False
             same[b] = a
-            if a.op == "output" or _is_mark(a):
+            if a.op == "output" or is_mark(a):
                 return True
         return False
 
@@ -144,7 +118,7 @@ class _Walk:
         if not _alike(a, b) or any(x is None for x, _ in pairs):
             raise NoJoin(f"{a} and {b} are not the same")
         selected = [(x, y) for x, y in pairs if self.same.get(y) is not x]
-        if selected and _writes(a):
+        if selected and writes(a):
             raise NoJoin(f"{a} writes to a value that was selected")
         replaced = {pair: self._selected(a, *pair) for pair in dict.fromkeys(selected)}
         if replaced:
@@ -183,7 +157,7 @@ def joined(export: Export) -> tuple[ExportedProgram, tuple[str, ...]]:
         other, _ = export(answered(answers))
         _check_inputs(no, other)
         known: dict[Any, int] = {}
-        if _expressions(no.graph, known, walk, answers) != _expressions(other.graph, known):
+        if expressions(no.graph, known, walk, answers) != expressions(other.graph, known):
             raise NoJoin("what one branch does depends on another")
     no.graph_module.recompile()
     note = "asks for a tensor's value: the graph computes both ways and selects"
@@ -192,7 +166,7 @@ def joined(export: Export) -> tuple[ExportedProgram, tuple[str, ...]]:
 
 def _check_inputs(one: ExportedProgram, other: ExportedProgram) -> None:
     specs = [[(spec.kind, spec.arg, spec.target) for spec in item.graph_signature.input_specs] for item in (one, other)]
-    if repr(specs[0]) != repr(specs[1]) or not any(map(_is_mark, other.graph.nodes)):
+    if repr(specs[0]) != repr(specs[1]) or not any(map(is_mark, other.graph.nodes)):
         raise NoJoin("the programs have other inputs, or ask for nothing")
 
 
@@ -205,7 +179,7 @@ def _mixed(count: int) -> list[list[bool]]:
     return [[bool(i >> bit & 1) is yes for i in range(count)] for bit in range(bits) for yes in (True, False)]
 
 
-def _expressions(
+def expressions(
     graph: Graph, known: dict[Any, int], walk: _Walk | None = None, answers: Sequence[bool] = ()
 ) -> list[int]:
     """Numbers of what the truths, the writing operators and the outputs compute: the same for the same computation.
@@ -215,30 +189,31 @@ def _expressions(
     numbers: dict[Node, int] = {}
     asked: list[int] = []
     written: list[int] = []
+    drawn: Counter[Any] = Counter()
     for node in graph.nodes:
         if walk and node in walk.selections:
             number, yes, no = walk.selections[node]
             numbers[node] = numbers[yes if answers[number] else no]
             continue
         parts = pytree.tree_map(
-            lambda item: ("node", numbers[item]) if isinstance(item, Node) else item, _plain((node.args, node.kwargs))
+            lambda item: ("node", numbers[item]) if isinstance(item, Node) else item, plain((node.args, node.kwargs))
         )
-        if _is_mark(node):
+        if is_mark(node):
             asked.append(numbers[node.args[0]])
             continue
         target = node.name if node.op == "placeholder" else node.target
-        key = (node.op, str(target), repr(parts), _described(recorded(node)))
+        # behind an operator that writes, what is computed of the same values may be another number
+        key: Any = (node.op, str(target), repr(parts), described(recorded(node)), len(written))
+        if is_draw(node):
+            drawn[key] += 1
+            key = (*key, drawn[key])
         numbers[node] = known.setdefault(key, len(known))
-        if _writes(node):  # in order, and each a computation of its own
+        if writes(node):  # in order, and each a computation of its own
             written.append(numbers[node])
         if node.op == "output":
             truths = [numbers[item] for item in walk.truths] if walk else asked
             return [*truths, *written, numbers[node]]
     return []
-
-
-def _is_mark(node: Node) -> bool:
-    return node.target is _MARKER and str(node.args[1]).startswith(_MARK)
 
 
 def _alike(a: Node, b: Node) -> bool:
@@ -247,10 +222,11 @@ def _alike(a: Node, b: Node) -> bool:
         return False
     if a.op == "placeholder" and a.name != b.name:
         return False
-    return a.op == "output" or _described(recorded(a)) == _described(recorded(b))
+    return a.op == "output" or described(recorded(a)) == described(recorded(b))
 
 
-def _described(value: object) -> str:
+def described(value: object) -> str:
+    """Types and sizes of what was recorded, as text."""
     leaves = pytree.tree_leaves(value)
     return str([(leaf.dtype, tuple(leaf.shape)) if isinstance(leaf, Tensor) else leaf for leaf in leaves])
 
@@ -260,8 +236,8 @@ def _pairs(a: Node, b: Node) -> Iterator[tuple[Any, Any]]:
     if not _alike(a, b):
         yield None, None
         return
-    one, of_one = pytree.tree_flatten(_plain((a.args, a.kwargs)))
-    other, of_other = pytree.tree_flatten(_plain((b.args, b.kwargs)))
+    one, of_one = pytree.tree_flatten(plain((a.args, a.kwargs)))
+    other, of_other = pytree.tree_flatten(plain((b.args, b.kwargs)))
     if of_one != of_other:
         yield None, None
         return
@@ -272,13 +248,13 @@ def _pairs(a: Node, b: Node) -> Iterator[tuple[Any, Any]]:
             yield None, None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Arguments in lists and dicts; a slice as its parts."""
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return _plain(["slice", value.start, value.stop, value.step]) if isinstance(value, slice) else value
+        return {key: plain(item) for key, item in value.items()}
+    return plain(["slice", value.start, value.stop, value.step]) if isinstance(value, slice) else value
 
 
 def _with(value: Any, other: Any, replaced: dict[tuple[Node, Node], Node]) -> Any:
@@ -292,14 +268,20 @@ def _with(value: Any, other: Any, replaced: dict[tuple[Node, Node], Node]) -> An
 
 def _exchangeable(x: Node, y: Node) -> bool:
     one, other = recorded(x), recorded(y)
-    return isinstance(one, Tensor) and isinstance(other, Tensor) and _described(one) == _described(other)
+    return isinstance(one, Tensor) and isinstance(other, Tensor) and described(one) == described(other)
 
 
 def _schema(node: Node) -> Any:
     return getattr(node.target, "_schema", None)
 
 
-def _writes(node: Node) -> bool:
+def is_draw(node: Node) -> bool:
+    """Whether an operator draws random numbers, others each time."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def writes(node: Node) -> bool:
+    """Whether an operator writes to an argument, or has an effect beside its result."""
     schema = _schema(node)
     return schema is not None and bool(schema.is_mutable)
 

@@ -94,10 +94,12 @@ def _within(index: Tensor, size: int) -> Tensor:
     return torch.where(index < 0, index + size, index).clamp(0, size)
 
 
-def _narrow(input: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
+def _narrow(input: Tensor, dim: int, start: Tensor, length: int | Tensor) -> Tensor:
     size = input.shape[dim]
     first = _within(start, size).item()
+    length = length.item() if isinstance(length, Tensor) else length  # a number without a dimension also does
     torch._check(first >= 0)
+    torch._check(length >= 0)
     torch._check(first + length <= size)
     return input.narrow(dim, first, length)
 

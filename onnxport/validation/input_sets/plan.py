@@ -14,6 +14,7 @@ from onnxport.errors import InvalidInputError, OnnxportError, first_line, reason
 from onnxport.graph import decisions
 from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
 from onnxport.graph.provenance import user_line
+from onnxport.validation.branches import Branches
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind
@@ -84,7 +85,10 @@ def source_runs(
     inputs.settle(first.inputs)
     yield first
     ledger.open(first.inputs)
-    for candidates in _further(parties, inputs, first.inputs, seed):
+    branches = Branches.of(parties)
+    if branches is not None:
+        branches.note(first.inputs)
+    for candidates in chain(_further(parties, inputs, first.inputs, seed), _on_other_ways(branches, first.inputs)):
         if parties.source.stopped:
             notes.append(f"further inputs were left out: {parties.source.stopped}")
             break
@@ -95,6 +99,9 @@ def source_runs(
             continue
         if run is not None:
             yield run
+            if branches is not None:
+                branches.note(run.inputs)
+    notes += branches.notes() if branches is not None else ()
     if ledger.left_out:
         notes.append(f"left out for time: {', '.join(dict.fromkeys(ledger.left_out))}")
 
@@ -149,6 +156,11 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
+
+
+def _on_other_ways(branches: Branches | None, first: InputSet) -> Iterator[Iterable[InputSet]]:
+    """Sets that take branches which none has taken so far."""
+    yield from ([item] for item in branches.others(first.leaves)) if branches is not None else ()
 
 
 def _rows_fit(item: InputSet, specs: Sequence[InputSpec] | None) -> bool:
