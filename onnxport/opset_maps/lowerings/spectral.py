@@ -1,6 +1,10 @@
-"""Discrete Fourier transforms of real pairs: ONNX DFT where the opset has it, else a product with the matrix of roots."""
+"""Discrete Fourier transforms of real pairs: ONNX DFT where the opset has it, else products with matrices of roots."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,7 +15,7 @@ from onnxport.graph.runtimes.kernels import exact_transform
 from onnxport.opset_maps.lowerings.complex_numbers import conjugate
 
 # Up to this size the transform is a product with the matrix of roots, which is more exact than kernels' DFT and takes a third of
-# the time; the matrix has up to a million numbers.
+# the time. One of a product of two such sizes, and no power of 2, is two products.
 _PRODUCT = 512
 
 
@@ -31,7 +35,14 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     if x.shape is None:
         raise UnsupportedOperator("a Fourier transform of an operand of unknown rank")
     if op.opset < 17 or _loses_digits(x, axis):
-        return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
+        factors = _factors(x.shape[axis])
+        if factors is None:
+            return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
+        whole = _by_factors(op, x, axis, *factors, inverse=inverse)
+        if not onesided:
+            return whole
+        half = op.Slice(whole, [0], [factors[0] * factors[1] // 2 + 1], [axis])
+        return _real_ends(op, x, half, axis)
     batched = op.Unsqueeze(x, op.axes(0))
     attributes = {"inverse": int(inverse), "onesided": int(onesided)}
     if op.opset >= 20:
@@ -62,12 +73,23 @@ def _loses_digits(x: ir.Value, axis: int) -> bool:
     """
     size = x.shape[axis] if x.shape is not None else None
     small = isinstance(size, int) and size <= _PRODUCT
-    exact = isinstance(size, int) and exact_transform(size)
-    if x.dtype == ir.DataType.DOUBLE and not (small or exact):
+    if small or (isinstance(size, int) and exact_transform(size)):
+        return small
+    divided = _factors(size) is not None
+    if x.dtype == ir.DataType.DOUBLE and not divided:
         raise UnsupportedOperator(
-            f"a Fourier transform in double of a size that is dynamic, or above {_PRODUCT} and no power of 2"
+            "a Fourier transform in double of a size that is dynamic, "
+            f"or no power of 2 and no product of two numbers up to {_PRODUCT}"
         )
-    return small
+    return divided
+
+
+def _factors(size: object) -> tuple[int, int] | None:
+    """The two factors of a size above the bound that lie nearest to each other, both within it; None for others."""
+    if not isinstance(size, int) or not _PRODUCT < size <= _PRODUCT**2:
+        return None
+    first = next(item for item in range(math.isqrt(size), 0, -1) if size % item == 0)
+    return (first, size // first) if size // first <= _PRODUCT else None
 
 
 def size_of(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
@@ -89,20 +111,68 @@ def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided
     size = x.shape[axis] if x.shape is not None else None
     if not isinstance(size, int):
         raise UnsupportedOperator("a Fourier transform of a dynamic size needs opset 17")
-    turns = np.outer(np.arange(size), np.arange(size // 2 + 1 if onesided else size)) % size / size
-    roots = np.exp((2j if inverse else -2j) * np.pi * turns)
-    rank = len(x.shape or ())
-    order = [i for i in range(rank - 1) if i != axis]
-    last = [*order, axis]
-    count = 2 if x.shape is not None and x.shape[-1] == 2 else 1
-    parts = [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(count)]
-    # the cosine of a quarter turn and the sine of half a turn are 0, so that a real signal's middle result is real
+    parts, last = _parts_along(op, x, axis)
+    cosines, sines = _roots(
+        op, x, np.outer(np.arange(size), np.arange(size // 2 + 1 if onesided else size)), size, inverse
+    )
+    return _as_pairs(op, _complex(op, parts, op.MatMul, (cosines, sines)), last)
+
+
+def _by_factors(op: OpBuilder, x: ir.Value, axis: int, first: int, second: int, *, inverse: bool) -> ir.Value:
+    """Transforms of the two factors' sizes, one after the other, with roots of the whole size between (Cooley and Tukey 1965).
+
+    With n = second * i + j and k = p + first * q, the root of n * k / size is that of i * p / first, of j * p / size and of
+    j * q / second.
+    """
+    size = first * second
+    parts, last = _parts_along(op, x, axis)
+    leading = [0] * (len(last) - 1)  # as they are
+    parts = [op.Reshape(part, [*leading, first, second]) for part in parts]
+    i, j = np.arange(first), np.arange(second)
+    rows, between, columns = (
+        _roots(op, x, turns, count, inverse)
+        for turns, count in ((np.outer(i, i), first), (np.outer(i, j), size), (np.outer(j, j), second))
+    )
+    parts = _complex(op, parts, lambda part, root: op.MatMul(root, part), rows)
+    parts = _complex(op, parts, op.Mul, between)
+    parts = _complex(op, parts, op.MatMul, columns)
+    swapped = [*range(len(leading)), len(leading) + 1, len(leading)]
+    parts = [op.Reshape(op.Transpose(part, perm=swapped), [*leading, size]) for part in parts]
+    return _as_pairs(op, parts, last)
+
+
+def _complex(
+    op: OpBuilder, parts: Sequence[ir.Value], product: Callable[[Any, Any], Any], roots: tuple[ir.Value, ir.Value]
+) -> list[ir.Value]:
+    """The product of complex numbers, or of real ones where there is one part, with roots."""
+    cosines, sines = roots
+    real, imaginary = product(parts[0], cosines), product(parts[0], sines)
+    if len(parts) == 2:
+        real = op.Sub(real, product(parts[1], sines))
+        imaginary = op.Add(imaginary, product(parts[1], cosines))
+    return [real, imaginary]
+
+
+def _roots(op: OpBuilder, x: ir.Value, turns: np.ndarray, size: int, inverse: bool) -> tuple[ir.Value, ir.Value]:
+    """Cosines and sines of so many turns of 1 / size.
+
+    The cosine of a quarter turn and the sine of half a turn are 0, so that a real signal's middle result is real.
+    """
+    roots = np.exp((2j if inverse else -2j) * np.pi * (turns % size / size))
     exact = (np.where(np.abs(part) < 1e-15, 0.0, part) for part in (roots.real, roots.imag))
     cosines, sines = (op.const(part, x.dtype, name="roots") for part in exact)
-    real, imaginary = op.MatMul(parts[0], cosines), op.MatMul(parts[0], sines)
-    if len(parts) == 2:
-        real = op.Sub(real, op.MatMul(parts[1], sines))
-        imaginary = op.Add(imaginary, op.MatMul(parts[1], cosines))
-    back = [last.index(i) for i in range(rank - 1)]
-    result = [op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in (real, imaginary)]
-    return op.Concat(*result, axis=-1)
+    return cosines, sines
+
+
+def _parts_along(op: OpBuilder, x: ir.Value, axis: int) -> tuple[list[ir.Value], list[int]]:
+    """The real and, where there is one, the imaginary part with the axis last, and how their axes came to lie."""
+    rank = len(x.shape or ())
+    last = [*(i for i in range(rank - 1) if i != axis), axis]
+    count = 2 if x.shape is not None and x.shape[-1] == 2 else 1
+    return [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(count)], last
+
+
+def _as_pairs(op: OpBuilder, parts: Sequence[ir.Value], last: list[int]) -> ir.Value:
+    """The parts in pairs, with their axes in order again."""
+    back = [last.index(i) for i in range(len(last))]
+    return op.Concat(*(op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in parts), axis=-1)

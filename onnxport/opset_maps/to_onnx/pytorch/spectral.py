@@ -36,6 +36,7 @@ def _normalised(op: OpBuilder, result: ir.Value, x: ir.Value, axes: Sequence[int
         case(lambda x: torch.view_as_real(torch.fft.ifftn(torch.view_as_complex(x), norm="ortho")), f32(4, 5, 2)),
         case(lambda x: torch.view_as_real(torch.fft.fft2(x, s=(4, 8))), f32(2, 5, 6), dynamic=True),
         case(lambda x: torch.view_as_real(torch.fft.fftshift(torch.fft.fft(x))), f32(7)),
+        case(lambda x: torch.view_as_real(torch.fft.fft(torch.view_as_complex(x), dim=0)), f32(960, 2, 2)),
     ],
 )
 def c2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, forward: bool) -> ir.Value:
@@ -54,6 +55,7 @@ def c2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, forw
         case(lambda x: torch.view_as_real(torch.fft.rfft(x)), f32(2, 8), dynamic=True),
         case(lambda x: torch.view_as_real(torch.fft.rfft2(x, norm="forward")), f32(5, 7)),
         case(lambda x: torch.view_as_real(torch.fft.fft(x, n=9)), f32(2, 6)),
+        case(lambda x: torch.view_as_real(torch.fft.rfft(x)), f32(2, 1200), dynamic=True),
     ],
 )
 def r2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, onesided: bool) -> ir.Value:
@@ -73,6 +75,7 @@ def r2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, ones
         case(lambda x: torch.fft.irfft(torch.view_as_complex(x), n=7), f32(2, 4, 2)),
         case(lambda x: torch.fft.irfft2(torch.view_as_complex(x)), f32(4, 3, 2)),
         case(lambda x: torch.fft.irfft(torch.fft.rfft(x.T), n=x.shape[0]), f32(5, 2), dynamic=True),
+        case(lambda x: torch.fft.irfft(torch.view_as_complex(x)), f32(2, 961, 2)),
     ],
 )
 def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last_dim_size: int | ir.Value) -> ir.Value:
