@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -53,6 +54,7 @@ class answered(TorchFunctionMode):
         self._answers, self.asked = itertools.cycle(self._given), 0
         self.forget()
         self._decide = decide = torch.SymBool.__bool__
+        thread = threading.get_ident()  # another one may trace a model of its own
 
         def deciding(condition: torch.SymBool) -> bool:
             try:
@@ -60,7 +62,7 @@ class answered(TorchFunctionMode):
             except GuardOnDataDependentSymNode:
                 frame = sys._getframe(1)
                 name = frame.f_code.co_filename
-                if name.startswith((*OWN, "<eval_with_key>")):
+                if name.startswith((*OWN, "<eval_with_key>")) or threading.get_ident() != thread:
                     raise
                 place = f"{relative_path(name)}:{frame.f_lineno}"
                 return self._answer(torch.scalar_tensor(condition, dtype=torch.bool), place)

@@ -56,6 +56,12 @@ def test_no_probability_moves_below_0(call):
     assert all(np.isfinite(run).all() for run in runs)
 
 
+def test_probabilities_move_by_a_unit_of_their_own():
+    plain, runs = moved(lambda x: torch.softmax(x * 0, -1), torch.ones(3, 7))
+    unit = np.finfo(np.float32).eps / 7
+    assert all(0.4 * unit < np.abs(run - plain).max() < 1.1 * unit for run in runs)
+
+
 @pytest.mark.parametrize("axes", [(2, 3), (3, 2), (-1, -2)])
 def test_a_long_sum_moves_as_runtimes_add_it(axes):
     plain, runs = moved(lambda x: x.mean(axes), torch.full((2, 3, 224, 224), 0.7431))
