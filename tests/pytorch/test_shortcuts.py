@@ -6,7 +6,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 import onnxport  # noqa: E402
-from onnxport.errors import TracingError  # noqa: E402
 
 
 class Masked(torch.nn.Module):
@@ -93,10 +92,17 @@ def test_a_branch_that_changes_the_numbers_is_no_shortcut(net):
         assert torch.allclose(torch.from_numpy(model(*[item.numpy() for item in given])), net(*given))
 
 
-@pytest.mark.parametrize("net", [Stops()])
-def test_a_branch_that_changes_the_numbers_stays_refused(net):
-    with pytest.raises(TracingError, match="test_shortcuts.py"):
-        onnxport.convert(net.eval(), inputs=inputs())
+def test_a_loop_that_ends_early_gives_as_many_steps():
+    model = onnxport.convert(Stops().eval(), inputs=inputs())
+    assert "holds both ways (If)" in str(model.report.notes)
+    x, mask = inputs(0, 1)
+    lengths = []
+    for given in (x, 0.2 * x, 0.01 * x):
+        wanted = Stops()(given, mask)
+        lengths.append(len(wanted))
+        assert torch.allclose(torch.from_numpy(model(given.numpy(), mask.numpy())), wanted)
+    assert lengths[0] == 3
+    assert lengths[-1] == 1
 
 
 class Divided(torch.nn.Module):
