@@ -196,8 +196,7 @@ class PytorchRunner(Runner):
         return outputs + written
 
 
-# Operators that add: what a large sum loses in a difference shows only where it moves itself. A softmax adds too, and which of
-# its results that lie next to each other is the largest may decide on what follows.
+# Operators that add, softmax too: what a large sum loses in a difference, or in a choice, shows only where it moves itself.
 _SUMS = frozenset("_softmax add addmm baddbmm bmm convolution cumsum linear_dynamic mean mm rsub sub sum".split())
 _LONG_SUMS = frozenset(("mean", "sum"))  # of one operand, which PyTorch adds in pairs
 # Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
