@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -157,6 +158,21 @@ class TensorFamily:
         To float8, out of range is the greatest value with `saturate`, else infinity or NaN; float4, float6 saturate always.
         Strings are read and written as numbers are in decimal notation.
         """
+
+    def note_slope(
+        self,
+        whole: Tensor,
+        smooth: Tensor,
+        offset: Tensor | None = None,
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> Tensor:
+        """`whole`; known from now on as what `smooth` plus `offset` was rounded to within limits, where a framework trains so."""
+        return whole
+
+    def with_slope(self, x: Tensor, of: Tensor) -> Tensor:
+        """`x`, computed from the rounded numbers `of`, with the slope that these have without their rounding."""
+        return x
 
     @primitive
     def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:

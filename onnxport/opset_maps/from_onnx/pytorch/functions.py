@@ -86,6 +86,18 @@ def truncate(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(torch.int64).to(dtype)
 
 
+def with_slope(whole: Tensor, smooth: Tensor, offset: Tensor | None, low: float, high: float) -> Tensor:
+    """`whole` with the gradient of `smooth` + `offset`, none outside of the limits: as if nothing had been rounded.
+
+    Source: the straight-through estimator; see `slopes.py`.
+    """
+    if not (torch.is_grad_enabled() and smooth.requires_grad):
+        return whole
+    moved = smooth if offset is None else smooth + offset
+    bounded = torch.nan_to_num(moved.clamp(low, high)).to(whole.dtype)
+    return whole + (bounded - bounded.detach())
+
+
 def power(a: Tensor, b: Tensor) -> Tensor:
     """a to the b, in the type of a."""
     return torch.pow(a, b).to(a.dtype)

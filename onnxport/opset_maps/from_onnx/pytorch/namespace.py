@@ -22,6 +22,7 @@ from onnxport.opset_maps.from_onnx.pytorch.elementwise import TorchElementwiseFa
 from onnxport.opset_maps.from_onnx.pytorch.indexing import TorchIndexingFamily
 from onnxport.opset_maps.from_onnx.pytorch.run_time import RunTimeOperator
 from onnxport.opset_maps.from_onnx.pytorch.shapes import TorchShapeFamily
+from onnxport.opset_maps.from_onnx.pytorch.slopes import TorchSlopeFamily
 from onnxport.opset_maps.from_onnx.pytorch.strings import TorchTextFamily
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
@@ -34,6 +35,7 @@ _RESULT_TYPES = {"SequenceLength": torch.int64, "OptionalHasElement": torch.bool
 
 
 class TorchNamespace(
+    TorchSlopeFamily,
     TorchElementwiseFamily,
     TorchShapeFamily,
     TorchIndexingFamily,

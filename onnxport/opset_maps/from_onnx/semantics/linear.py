@@ -114,5 +114,6 @@ def matmul_integer(
     It is exact: small integers are multiplied as doubles, which every framework does fast.
     """
     left, right = centred(xp, a, a_zero, xp.ndim(a) - 2), centred(xp, b, b_zero, xp.ndim(b) - 1)
-    wide = xp.matmul(xp.astype(left, ir.DataType.DOUBLE), xp.astype(right, ir.DataType.DOUBLE))
-    return xp.astype(wide, ir.DataType.INT32)
+    doubles = [xp.with_slope(xp.astype(x, ir.DataType.DOUBLE), of) for x, of in ((left, a), (right, b))]
+    wide = xp.matmul(*doubles)
+    return xp.note_slope(xp.astype(wide, ir.DataType.INT32), wide)

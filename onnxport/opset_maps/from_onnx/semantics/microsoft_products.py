@@ -37,8 +37,8 @@ _WEIGHT = (
 
 def _product(xp: Namespace, a: Tensor, b: Tensor, scale: Tensor, zeros: Sequence[Tensor | None]) -> Tensor:
     """An exact product of integers times a scale."""
-    product = xp.astype(matmul_integer(xp, a, b, *zeros), _FLOAT)
-    return xp.multiply(product, scale)
+    product = matmul_integer(xp, a, b, *zeros)
+    return xp.multiply(xp.with_slope(xp.astype(product, _FLOAT), product), scale)
 
 
 def _columns(xp: Namespace, scale: Tensor, rank: int) -> Tensor:
@@ -107,9 +107,9 @@ def qgemm(xp: Namespace, *operands: Tensor | None, **form: Unpack[ProductAttribu
     a = xp.permute_dims(a, (1, 0)) if form.get("transA") else a
     b = xp.permute_dims(b, (1, 0)) if form.get("transB") else b
     product = matmul_integer(xp, a, b, a_zero, b_zero)
-    product = product if c is None else xp.add(product, c)
+    total = product if c is None else xp.add(product, c)
     scale = xp.multiply(xp.multiply(_columns(xp, a_scale, 2), _columns(xp, b_scale, 2)), form.get("alpha", 1.0))
-    wide = xp.multiply(xp.astype(product, _FLOAT), scale)
+    wide = xp.multiply(xp.with_slope(xp.astype(total, _FLOAT), product), scale)
     return wide if y_scale is None else requantized(xp, wide, y_scale, y_zero, xp.input_dtype(8) or _UINT8)
 
 

@@ -96,7 +96,8 @@ def saturated(
     if zero_point is not None:
         rounded = xp.add(rounded, zero_point)
     low = -(1 << (dtype.bitwidth - 1)) if dtype.is_signed() else 0
-    return xp.astype(xp.clip(rounded, low, low + (1 << dtype.bitwidth) - 1), dtype)
+    high = low + (1 << dtype.bitwidth) - 1
+    return xp.note_slope(xp.astype(xp.clip(rounded, low, high), dtype), scaled, zero_point, low, high)
 
 
 @onnx.op("DequantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
@@ -114,7 +115,7 @@ def dequantize_linear(
         offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, form)
         moved = xp.astype(xp.subtract(xp.astype(x, ir.DataType.INT32), offset), width)
     factor = _spread(xp, xp.astype(scale, width), x, form)
-    return xp.astype(xp.multiply(moved, factor), wanted)
+    return xp.astype(xp.multiply(xp.with_slope(moved, x), factor), wanted)
 
 
 @onnx.op("DynamicQuantizeLinear", versions=(11,))
@@ -143,7 +144,8 @@ def qlinear_matmul(xp: Namespace, *operands: Tensor) -> Tensor:
     columns = _column(xp, xp.astype(b_scale, width), product, -1)
     factor = xp.divide(xp.multiply(rows, columns), xp.astype(y_scale, width))
     zero = xp.astype(y_zero, width)
-    return saturated(xp, xp.multiply(xp.astype(product, width), factor), zero, wanted)
+    real = xp.with_slope(xp.astype(product, width), product)
+    return saturated(xp, xp.multiply(real, factor), zero, wanted)
 
 
 def _is_float8(dtype: ir.DataType | None) -> bool:
@@ -166,9 +168,9 @@ def conv_integer(
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
     x_zero, w_zero = optional(zeros, 2)
-    image = xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE)
+    image = xp.with_slope(xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE), x)
     result = conv(xp, image, xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE), **attributes)
-    return xp.astype(xp.round(result), ir.DataType.INT32)
+    return xp.note_slope(xp.astype(xp.round(result), ir.DataType.INT32), result)
 
 
 @onnx.op("QLinearConv", versions=(10,))
@@ -176,12 +178,11 @@ def qlinear_conv(xp: Namespace, *operands: Tensor, **attributes: Unpack[ConvAttr
     """Convolution of quantized numbers, quantized; weights may be scaled per output channel."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = operands
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
-    result = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
-    rank = xp.ndim(result)
-    if bias:
-        result = xp.add(result, per_axis(xp, bias[0], rank, 1))
+    product = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
+    rank = xp.ndim(product)
+    result = xp.add(product, per_axis(xp, bias[0], rank, 1)) if bias else product
     factor = xp.divide(xp.multiply(x_scale, w_scale), y_scale)
     if xp.ndim(factor) == 1:
         factor = per_axis(xp, factor, rank, 1)
-    scaled = xp.multiply(xp.astype(result, ir.DataType.FLOAT), factor)
+    scaled = xp.multiply(xp.with_slope(xp.astype(result, ir.DataType.FLOAT), product), factor)
     return saturated(xp, scaled, xp.astype(y_zero, ir.DataType.FLOAT), wanted)
