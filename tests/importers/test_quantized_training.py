@@ -1,4 +1,4 @@
-"""Quantised files train in PyTorch: a rounding passes on the gradient of what it rounds, as torch's own fake quantisation does."""
+"""Quantised files train in PyTorch: a rounding passes on the gradient of what it rounds, as torch's fake quantisation does."""
 
 import numpy as np
 import onnx
@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 HEAD = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 4] x) => (float[N, c] y)
-<float[4] w = {0.5, -1.5, 2.0, 0.25}, float s = {0.05}, uint8 z = {128}, float t = {0.02}, int8 v = {3}, float u = {0.1}, uint8 o = {100},
- int8[4, 3] k = {1, -2, 3, 4, 5, -6, 7, 8, 9, -10, 11, 12}> """
+<float[4] w = {0.5, -1.5, 2.0, 0.25}, float s = {0.05}, uint8 z = {128}, float t = {0.02}, int8 v = {3}, float u = {0.1},
+ uint8 o = {100}, int8[4, 3] k = {1, -2, 3, 4, 5, -6, 7, 8, 9, -10, 11, 12}> """
 PAIR = HEAD + "{ m = Mul(x, w) q = QuantizeLinear(m, s, z) y = DequantizeLinear(q, s, z) }"
 MOVED = (
     HEAD
