@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import onnxport
@@ -58,11 +59,27 @@ def test_a_weight_has_the_gradient_of_fake_quantisation(text, after):
         assert torch.equal(module(x), result)
 
 
-def test_what_is_no_number_is_quantised_as_before():
-    """NaN and infinity have a place among the whole numbers, also while gradients are kept."""
-    module = onnxport.convert(onnx.parser.parse_model(PAIR), to="pytorch", validate=False)
-    x = torch.tensor(np.array([[np.inf, 1.0, -np.inf, 2.0]], np.float32))
-    result = module(x)
-    result.sum().backward()
-    assert torch.equal(module(x).detach(), rounded(x * torch.tensor([0.5, -1.5, 2.0, 0.25]), 0.05, 128))
-    assert torch.isfinite(dict(module.named_parameters())["w"].grad[1])
+def test_what_is_no_number_is_onnxruntimes_also_while_gradients_are_kept():
+    """NaN, infinity, and a scale that is infinite: each has its place among the whole numbers."""
+    x = torch.tensor(np.array([[np.inf, np.nan, -np.inf, 2.0]], np.float32))
+    for text in (PAIR, PAIR.replace("float s = {0.05}", "float s = {inf}").replace("y = Deq", "e = Deq") + ""):
+        text = text.replace("e = DequantizeLinear(q, s, z)", "y = DequantizeLinear(q, t, z)")
+        model = onnx.parser.parse_model(text)
+        module = onnxport.convert(model, to="pytorch", validate=False)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        (expected,) = session.run(None, {"x": x.numpy()})
+        result = module(x)
+        np.testing.assert_array_equal(result.detach().numpy(), expected)
+        result.sum().backward()
+        assert torch.isfinite(dict(module.named_parameters())["w"].grad[3])
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("target", ["tensorflow", "keras"])
+def test_what_is_no_number_is_onnxruntimes_in_other_frameworks(target):
+    pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    model = onnx.parser.parse_model(PAIR)
+    x = np.array([[np.inf, np.nan, -np.inf, 2.0]], np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    result = onnxport.convert(model, to=target, validate=False)(x)
+    np.testing.assert_array_equal(np.asarray(result), session.run(None, {"x": x})[0])

@@ -97,7 +97,11 @@ def saturated(
         rounded = xp.add(rounded, zero_point)
     low = -(1 << (dtype.bitwidth - 1)) if dtype.is_signed() else 0
     high = low + (1 << dtype.bitwidth) - 1
-    return xp.note_slope(xp.astype(xp.clip(rounded, low, high), dtype), scaled, zero_point, low, high)
+    clipped = xp.clip(rounded, low, high)
+    # What is no number is the least one in onnxruntime, and other numbers by framework where it is cast: a scale that was taken
+    # from a mask of infinities is infinite, and the mask divided by it NaN.
+    whole = xp.astype(xp.where(xp.isnan(clipped), float(low), clipped), dtype)
+    return xp.note_slope(whole, scaled, zero_point, low, high)
 
 
 @onnx.op("DequantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
