@@ -91,6 +91,7 @@ def _planes(xp: Namespace, x: Tensor, compute: Callable[[Tensor], Tensor], form:
 def _in_whole_steps(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: ir.DataType) -> Tensor:
     """x in steps of which a whole number makes 1, rounded, plus the zero point: how onnxruntime writes probabilities."""
     offset = None if zero is None else xp.astype(zero, _FLOAT)
+    x = xp.where(xp.isnan(x), float("inf"), x)  # onnxruntime gives the greatest number where scores are none
     return saturated(xp, xp.multiply(x, xp.floor(xp.divide(1.0, scale))), offset, dtype)
 
 
