@@ -18,14 +18,24 @@ def check_path(path: object, option: str = "path") -> None:
         raise InvalidInputError(f"{option}={path!r}: the path of a file, such as 'model.onnx'")
 
 
+def check_is_mapping(given: object, option: str, example: str) -> None:
+    """Refuses what is no dict.
+
+    Raises:
+        InvalidInputError: it is something else.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"{option} is a {type(given).__name__}: a dict, such as {example}")
+
+
 def check_mapping(given: object, option: str, example: str) -> None:
     """Refuses what is no dict by strings.
 
     Raises:
         InvalidInputError: it is something else, or a key is no string.
     """
-    if not isinstance(given, Mapping):
-        raise InvalidInputError(f"{option} is a {type(given).__name__}: a dict, such as {example}")
+    check_is_mapping(given, option, example)
+    assert isinstance(given, Mapping)
     for key in given:
         if not isinstance(key, str):
             raise InvalidInputError(f"{option}: {key!r} is no name; the keys are strings, as in {example}")

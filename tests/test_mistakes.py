@@ -50,11 +50,11 @@ class Net(torch.nn.Module):
         self.fc, self.kind = torch.nn.Linear(4, 2), kind
 
     def forward(self, image, mask=None):
-        if self.kind == "branch" and image.sum() > 0:
+        if self.kind == "branch" and float(image.sum()) > 0:
             return image
         if self.kind == "reshape":
             return image.reshape(3, 4) + 1
-        if self.kind == "sizes" and image.nonzero().shape[0] > 5:
+        if self.kind == "sizes" and len(image.nonzero()) > 5:
             return image
         if self.kind == "generator":
             return (row for row in image)
@@ -96,7 +96,7 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
         (
             Net("branch"),
             {"inputs": (X,)},
-            [LINE, "image.sum() > 0", "value of a tensor", "torch.where", 'strategy="trace"'],
+            [LINE, "float(image.sum()) > 0", "value of a tensor", "torch.where", 'strategy="trace"'],
         ),
         (
             Net("reshape"),
@@ -121,7 +121,13 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
         (
             Net("sizes"),
             {"inputs": (X,), "strategy": "trace"},
-            [LINE, "shape[0] > 5", "value of a tensor", 'frozen by strategy="trace" is not enough', "torch.where"],
+            [
+                LINE,
+                "len(image.nonzero()) > 5",
+                "value of a tensor",
+                'frozen by strategy="trace" is not enough',
+                "torch.where",
+            ],
         ),
         (Net("generator"), {"inputs": (X,)}, ["Net gives a generator", "Return tensors, in tuples"]),
         (Net("key"), {"inputs": (X,)}, [LINE, "KeyError: 'weights'", "'image' is float32[3, 4]"]),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from onnxport import frameworks
-from onnxport.argument_types import check_mapping, check_switches
+from onnxport.argument_types import check_is_mapping, check_switches
 from onnxport.converters.convert_options import ConvertOptions
 from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
@@ -160,7 +160,7 @@ def convert(
     check_keywords(kwargs)
     check_switches({"keep_io_types": keep_io_types, "allow_pickle": allow_pickle, "allow_code": allow_code})
     if options is not None:
-        check_mapping(options, "options", "{'block_size': 64}")
+        check_is_mapping(options, "options", "{'block_size': 64}")  # scikit-learn's keys may be classes
     source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
     if source.hub_folder is not None and not target.is_hub:

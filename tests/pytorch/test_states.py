@@ -118,5 +118,5 @@ def test_an_output_of_the_states_name_is_refused_and_not_lost():
 
 
 def test_another_value_of_the_option_is_refused():
-    with pytest.raises(InvalidInputError, match="'io' makes"):
+    with pytest.raises(InvalidInputError, match="'io', which makes"):
         onnxport.convert(Encoder().eval(), inputs=(torch.randn(1, 4, 10),), states="keep")

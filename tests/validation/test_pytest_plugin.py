@@ -31,7 +31,7 @@ def test_the_fixtures_pass_and_fail(run, pytester):
         def test_bad(assert_converts):
             class Branching(torch.nn.Module):
                 def forward(self, x):
-                    return x if x.sum() > 0 else x[:1]
+                    return x if float(x.sum()) > 0 else x[:1]
             assert_converts(Branching(), inputs=(torch.ones(2, 3),))
 
         class Nothing(torch.nn.Module):
