@@ -14,6 +14,11 @@ def recorded(node: torch.fx.Node) -> Any:
     return node.meta.get("val")
 
 
+def record(node: torch.fx.Node, value: object) -> None:
+    """Notes what a new node's result is, as the tracer would."""
+    node.meta["val"] = value
+
+
 def record_like(node: torch.fx.Node, other: torch.fx.Node) -> None:
     """Gives a new node the record of another, except for where that one came from."""
     node.meta = {key: item for key, item in other.meta.items() if key != "from_node"}

@@ -21,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from onnxport.tracing.pytorch_joins import Export, NoJoin, described, expressions, is_draw, plain, writes
-from onnxport.tracing.pytorch_nodes import record_like, recorded, recorded_inputs
+from onnxport.tracing.pytorch_nodes import record, record_like, recorded, recorded_inputs
 from onnxport.tracing.pytorch_questions import answered, is_mark, place_of_mark
 
 _QUESTIONS = 1 << 10  # more than one trace may ask
@@ -360,10 +360,10 @@ def _chosen(scope: _Scope, truth: Node, branches: list[_Scope], results: list[li
     args = (scope.own(truth), *map(scope.own, graphs), [scope.own(item) for item in operands])
     choice = scope.graph.call_function(torch.ops.higher_order.cond, args)
     record_like(choice, mark)  # the line that asks
-    choice.meta["val"] = tuple(values)
+    record(choice, tuple(values))
     for place, (i, value) in enumerate(zip(differ, values, strict=True)):
         outputs[i] = scope.graph.call_function(operator.getitem, (choice, place))
-        outputs[i].meta["val"] = value
+        record(outputs[i], value)
     return outputs
 
 
