@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from onnxport.frameworks.keras import input_structure
+from onnxport.frameworks.recursion import deep_recursion
 
 
 def layer_results(model: Any, leaves: Sequence[Any]) -> list[tuple[str, np.ndarray]]:
@@ -20,7 +21,8 @@ def layer_results(model: Any, leaves: Sequence[Any]) -> list[tuple[str, np.ndarr
         return []
     layers = [item for item in model.layers if len(item._inbound_nodes) > 0 and item not in (model.inputs or ())]
     tensors = [keras.tree.flatten(layer._inbound_nodes[0].outputs)[0] for layer in layers]
-    inside = keras.Model(model.inputs, tensors)
+    with deep_recursion():
+        inside = keras.Model(model.inputs, tensors)
     results = inside([keras.ops.convert_to_tensor(leaf) for leaf in leaves], training=False)
     names = [f"{type(layer).__name__} {layer.name!r}" for layer in layers]
     arrays = [np.asarray(keras.ops.convert_to_numpy(item)) for item in keras.tree.flatten(results)]

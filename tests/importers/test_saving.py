@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import onnxport
 from onnxport.converters.convert import save
@@ -162,3 +163,34 @@ def test_a_keras_model_of_sequences_is_served_with_their_parts_side_by_side(tmp_
     results = tf.saved_model.load(tmp_path / "served").serve(tf.constant(x))
     for result, expected in zip(results, (-x, x, np.exp(x)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("with_weight", [False, True])
+def test_a_chain_longer_than_pythons_limit_of_calls(tmp_path, with_weight):
+    kinds = ("Add", "Neg", "Mul") if with_weight else ("Neg", "Relu", "Abs")
+    nodes = []
+    for step in range(1200):
+        kind = kinds[step % 3]
+        nodes.append(
+            helper.make_node(kind, [f"v{step}", "c"] if kind in ("Add", "Mul") else [f"v{step}"], [f"v{step + 1}"])
+        )
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in ("v0", "v1200"))
+    weights = [numpy_helper.from_array(np.linspace(0.5, 0.9, 4, dtype=np.float32), "c")] if with_weight else []
+    graph = helper.make_graph(nodes, "chain", [x], [y], weights)
+    file = tmp_path / "chain.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    limit = sys.getrecursionlimit()
+    model = onnxport.convert(file, "keras", output=tmp_path / "chain.keras")
+    assert sys.getrecursionlimit() == limit
+    given = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    expected = onnxport.OnnxModel.load(file)(given)
+    np.testing.assert_allclose(np.asarray(model(given)), expected, rtol=1e-6)
+    program = (
+        "import sys, keras, numpy, onnxport.keras\n"
+        "model, given = keras.models.load_model(sys.argv[1]), numpy.load(sys.argv[2])\n"
+        "numpy.save(sys.argv[3], model(given))"
+    )
+    np.save(tmp_path / "given.npy", given)
+    files = [str(tmp_path / name) for name in ("chain.keras", "given.npy", "result.npy")]
+    subprocess.run([sys.executable, "-c", program, *files], check=True)
+    np.testing.assert_allclose(np.load(files[2]), expected, rtol=1e-6)

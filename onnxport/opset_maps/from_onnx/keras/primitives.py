@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.frameworks.recursion import deep_recursion
 from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.keras.backend import PACKAGE, backend_arrays, scope_name, without_autocast
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
@@ -46,6 +47,9 @@ def _same(xp: Namespace, x: Tensor) -> Tensor:
 
     return tf.identity(x)
 
+
+# Keras reads a functional model of its own by one call a layer, of which Python allows a thousand; ours may be deeper.
+_DEEPEST = 800
 
 # What the namespace needs beyond the primitives.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -253,7 +257,8 @@ class OnnxModel(keras.Model):
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)
+        with deep_recursion():
+            super().__init__(*args, **kwargs)
         if self._waits():
             self.run_eagerly = True
 
@@ -274,7 +279,7 @@ class OnnxModel(keras.Model):
 
     def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Writes a file: a functional model of Keras' own, which loads without onnxport, where every layer is Keras' own."""
-        if not is_keras_own(self):
+        if not is_keras_own(self) or len(self._nodes_by_depth) > _DEEPEST:
             super().save(filepath, *args, **kwargs)
             return
         plain = keras.Model(self._inputs_struct, self._outputs_struct, name=self.name)
