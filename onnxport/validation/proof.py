@@ -36,6 +36,7 @@ from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 from onnxport.validation.surroundings import Reading, notes_of, unproved_by
+from onnxport.validation.unmoved import Movement
 from onnxport.validation.witnesses.engine import Engine
 from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
 
@@ -75,11 +76,13 @@ def compare(
     judged_runs: list[SourceRun] = []
     samples: list[Sample] | None = [] if details_wanted() else None
     readings: list[Reading] = []
+    movement = Movement()
     try:
         usual: Outputs = []
         for run in source_runs(parties, seed, remarks, readings):
             stage(f"proving: {run.inputs.name}")
             usual = usual or run.outputs
+            movement.add(run.outputs)
             report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual, samples)
             ran += [(run.inputs, report)] if report is not None else []
             judged_runs += [run] if report is not None and witnesses else []
@@ -99,6 +102,7 @@ def compare(
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += [hint for item in failed[:1] if (hint := choice_by_masks(parties, item))]
     remarks += _about_runtimes(parties) + notes_of(readings, failed=bool(failed))
+    remarks += movement.notes([item.name for item in ran[0][1].outputs]) if ran and not failed else []
     if failed:
         stage("looking for the first node that differs")
     sides = (_side(left, source.title), _side(right, converted.title))

@@ -1,0 +1,68 @@
+"""A proof says where the outputs that it compared do not depend on the inputs that it tried."""
+
+import pytest
+
+import onnxport
+
+
+def scaled(factor):
+    """A module whose body is multiplied by the factor, beside a bias."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.body, self.last = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)
+
+        def forward(self, x):
+            inner = self.body(x)
+            return self.last(factor * inner), inner
+
+    return Net()
+
+
+def notes_of(report):
+    return [note for note in report.notes if "hardly changed" in note]
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(("factor", "output"), [(1.0, ""), (1e-12, "output 'output_0'"), (0.0, "output 'output_0'")])
+def test_an_output_that_its_inputs_hardly_reach(factor, output):
+    import torch
+
+    report = onnxport.convert(scaled(factor), inputs=(torch.randn(3, 6),)).report
+    assert report.passed
+    assert [note.split(" hardly")[0] for note in notes_of(report)] == ([output] if output else [])
+
+
+@pytest.mark.pytorch
+def test_labels_that_stay_are_named_where_nothing_else_is_given():
+    import torch
+
+    class Labels(torch.nn.Module):
+        def __init__(self, bias, scores):
+            super().__init__()
+            torch.manual_seed(0)
+            self.last, self.scores = torch.nn.Linear(6, 3), scores
+            self.last.bias.data[0] = bias
+
+        def forward(self, x):
+            scores = self.last(x)
+            return (scores.argmax(1), scores) if self.scores else scores.argmax(1)
+
+    def note(*how):
+        return notes_of(onnxport.convert(Labels(*how), inputs=(torch.randn(64, 6),)).report)
+
+    assert note(1e6, False)
+    assert not note(0.0, False)
+    assert not note(1e6, True)
+
+
+@pytest.mark.keras
+def test_a_network_of_random_weights_that_answers_with_its_bias():
+    import keras
+
+    keras.utils.set_random_seed(0)
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
+    assert "output 'predictions'" in notes_of(onnxport.convert(model).report)[0]
