@@ -52,6 +52,13 @@ def branch(name, op, **attributes):
     return make.make_graph([make.make_node(op, ["x"], [name], **attributes)], name, [], [info])
 
 
+def repeated():
+    """A body that carries nothing and gives x in each of its runs."""
+    ends = [make.make_tensor_value_info(name, kind, []) for name, kind in (("i", 7), ("c", 9), ("d", 9))]
+    nodes = [make.make_node("Identity", ["c"], ["d"]), make.make_node("Neg", ["x"], ["r"])]
+    return make.make_graph(nodes, "body", ends[:2], [ends[2], make.make_tensor_value_info("r", FLOAT, ["n", 3])])
+
+
 X43, X234, IMAGE = [("x", ["n", 3])], [("x", [2, 3, 4])], [("x", [1, 2, 4, 6])]
 SIZES = np.array([1, 1, 2, 2], np.float32)
 CONVERTED = [
@@ -74,6 +81,8 @@ CONVERTED = [
                                 {"w": np.ones(3, np.float32)}, ir_version=3), 21),
     ("branches", built([node("If", "c", then_branch=branch("r", "ReduceMean", axes=[1]),
                              else_branch=branch("s", "ReduceMax", axes=[1]))], X43, [("y", ["n", 1])], 13, {"c": True}), 21),
+    ("a loop that carries nothing", built([node("Loop", "m c", body=repeated())], X43, [("y", [2, "n", 3])], 12,
+                                          {"m": np.int64(2), "c": True}), 21),
     ("up and up", chain(13), 26),
     ("down and down", chain(23), 13),
 ]  # fmt: skip

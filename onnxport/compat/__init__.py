@@ -7,6 +7,7 @@ too. Every argument is honoured or refused by name; what is converted is proved 
 
 import sys
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
 from onnxport.errors import InvalidInputError
@@ -62,6 +63,10 @@ def stand_in(*names: str) -> None:
         own = import_module(f"onnxport.compat.{name}")
         if sys.modules.get(name, own) is not own:
             raise InvalidInputError(f"stand_in: {name} is imported already: call it before")
+        for module in walk_packages(
+            own.__path__, f"{own.__name__}."
+        ):  # or an import by the other name would load it twice
+            import_module(module.name)
         known = {key: module for key, module in sys.modules.items() if key.startswith(f"{own.__name__}.")}
         inner = {key.removeprefix("onnxport.compat."): module for key, module in known.items()}
         sys.modules |= {name: own, **inner}

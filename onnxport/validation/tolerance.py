@@ -33,6 +33,7 @@ _HALF_LENGTH = 16  # 16-bit types accumulate in float32 nearly everywhere, so th
 # A move that is larger than the square root of the type's epsilon is a jump, as across a threshold, unless the float64 run
 # shows an error of this part of it.
 _JUMP_FACTOR = 64.0
+_ENOUGH_MOVES = 4  # so many that a step is not crossed in each by chance
 _FLOAT64_RUN, _OWN_RUNS = "its float64 run", "its own runs under one unit in the last place"
 
 
@@ -177,6 +178,10 @@ def _from_error(
     # a sigmoid is what 1 + exp(-x) leaves of it.
     rounding = NOISE_FACTOR * eps * np.where(scale <= NOISE_FACTOR * eps * largest_read, largest_read, largest)
     limit = np.maximum(np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own), rounding)
+    if len(moves) >= _ENOUGH_MOVES:
+        # A jump shows in some moves, or by one step in each; what has lost half of its digits moves in each, and by other steps.
+        least, most = np.min(moves, axis=0), np.max(moves, axis=0)
+        limit = np.maximum(limit, _JUMP_FACTOR * np.minimum(least, most - least))
     for move in moves:
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)

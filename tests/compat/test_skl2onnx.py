@@ -160,8 +160,6 @@ def refused():
         ),
         "is no step of LogisticRegression": lambda: skl2onnx.to_onnx(model, x, options={id(other): {"zipmap": False}}),
         "option 'nothing' is not taken": lambda: skl2onnx.to_onnx(model, x, options={"nothing": True}),
-        "'decision_path' is not taken": lambda: skl2onnx.to_onnx(model, x, options={"decision_path": True}),
-        "the labels are model.classes_": lambda: skl2onnx.to_onnx(model, x, options={"output_class_labels": True}),
         "'a' is object; it can be": lambda: skl2onnx.convert_sklearn(model, initial_types=[("a", object())]),
         "columns of a table": lambda: skl2onnx.convert_sklearn(model, initial_types=[("a", matrix), ("b", matrix)]),
     }

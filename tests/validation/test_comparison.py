@@ -254,6 +254,21 @@ def test_a_jump_widens_nothing():
     assert apart.truth[0] == FLAT[0]
 
 
+def test_what_loses_half_of_its_digits_in_every_run_has_the_budget_of_that():
+    """Large terms that cancel move each run by another step; a jump moves some runs, or all by one step, and widens nothing."""
+    source, rng = np.linspace(100.0, 200.0, 8), np.random.default_rng(0)
+    cancelled = [source + rng.normal(size=8) * 1e-3 for _ in range(6)]
+    for moved, verdict in (
+        (cancelled, "pass"),
+        ([source + 1e-3] * 6, "fail"),  # in each run by the same
+        ([*cancelled[:5], source], "fail"),  # not in each
+        (cancelled[:2], "fail"),  # too few to tell
+    ):
+        budget = derived(source, eps=2.0**-52, truth=source, moved=moved)
+        assert judge("y", source, source + 2e-3, budget).verdict == verdict
+        assert judge("y", source, source + 0.1, budget).verdict == "fail"
+
+
 def test_users_tolerances():
     assert from_user(1e-2, 1e-3, F32).limit(np.asarray([2.0])) == pytest.approx([0.021])
     assert from_user(None, 1e-3, F32).limit(np.asarray([2.0])) == pytest.approx([1e-3])

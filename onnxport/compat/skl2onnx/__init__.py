@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -17,13 +17,16 @@ from onnxport.compat.arguments import refuse_others
 from onnxport.compat.opsets import convert_at
 from onnxport.compat.skl2onnx import common as common
 from onnxport.compat.skl2onnx import helpers as helpers
+from onnxport.compat.skl2onnx.choices import ALLOWED, CHOSEN, TAKEN, taken
 from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
-from onnxport.compat.skl2onnx.outputs import of_scores
+from onnxport.compat.skl2onnx.outputs import Naming, as_sequence, named, of_scores, with_labels
 from onnxport.compat.skl2onnx.outputs import output_names as names_of
 from onnxport.compat.skl2onnx.rows import drawn, sizes_of
+from onnxport.compat.skl2onnx.trees import has_leaves, refuse_leaves, with_leaves
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.rows import columns_of
+from onnxport.model import OnnxModel
 from onnxport.version import __version__ as __version__
 
 __max_supported_opset__ = 28
@@ -34,7 +37,6 @@ _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "custom_parsers": ((None, {}), _REGISTER),
     "intermediate": ((False,), "options={step: {'output': True}} gives what a step computes"),
     "dtype": ((None,), "the graph has the types of the example rows"),
-    "naming": ((None,), "inner values are named after the steps"),
     "model_optim": ((True, False), ""),  # a graph is written without what it does not need
 }
 # By class: the methods whose results skl2onnx gives where that is more than `onnxport.convert` does by itself, and their names.
@@ -44,20 +46,9 @@ _METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("GaussianMixture", "BayesianGaussianMixture"), (("predict", "predict_proba"), ("label", "probabilities"))
     ),
 }
-# By option: the values that change nothing here; None where none does. Texts are split and numbers scaled as by scikit-learn.
-_NEEDLESS: dict[str, tuple[object, ...] | None] = {
-    "optim": (None, "cdist"),
-    "cast": (None, False),
-    "cdf": (None,),
-    **dict.fromkeys(("separators", "tokenexp", "div")),
-}
+_REGISTERED: set[type] = set()  # classes that convert by functions of the user's
 # Linear classifiers whose scores skl2onnx gives as a matrix only.
 _MATRIX_ALONE = ("LinearSVC", "RidgeClassifier")
-_INSTEAD = {
-    "output_class_labels": "the labels are model.classes_",
-    "decision_path": "onnxport.convert(model, methods=['apply']) gives the leaves",
-    "decision_leaf": "onnxport.convert(model, methods=['apply']) gives the leaves",
-}
 
 
 def convert_sklearn(
@@ -75,7 +66,7 @@ def convert_sklearn(
     black_op: Iterable[str] | None = None,
     final_types: Sequence[tuple[str, Any]] | None = None,
     dtype: Any = None,
-    naming: Any = None,
+    naming: Naming = None,
     model_optim: bool = True,
     verbose: int = 0,
 ) -> onnx.ModelProto:
@@ -92,7 +83,7 @@ def convert_sklearn(
         )
     names = _named(initial_types)
     rows, sizes = drawn(model, initial_types), sizes_of(initial_types)
-    proto = _converted(model, rows, names, target_opset, options, final_types, verbose, sizes)
+    proto = _converted(model, rows, names, target_opset, options, final_types, verbose, naming, sizes)
     return _finished(proto, name, doc_string, white_op, black_op)
 
 
@@ -107,7 +98,7 @@ def to_onnx(
     black_op: Iterable[str] | None = None,
     final_types: Sequence[tuple[str, Any]] | None = None,
     dtype: Any = None,
-    naming: Any = None,
+    naming: Naming = None,
     model_optim: bool = True,
     verbose: int = 0,
 ) -> onnx.ModelProto:
@@ -130,10 +121,11 @@ def to_onnx(
             white_op=white_op,
             black_op=black_op,
             final_types=final_types,
+            naming=naming,
             verbose=verbose,
         )
     inputs = None if columns_of(X) is not None else ["X"]
-    proto = _converted(model, X, inputs, target_opset, options, final_types, verbose)
+    proto = _converted(model, X, inputs, target_opset, options, final_types, verbose, naming)
     return _finished(proto, name, "", white_op, black_op)
 
 
@@ -164,20 +156,26 @@ def update_registered_converter(
     parser: Any = None,
     options: Any = None,
 ) -> None:
-    """Does nothing for a class that converts already, of a booster for one.
+    """Has a class convert by what its functions write, proved as any other; a class that converts already keeps our entry.
 
     Raises:
-        InvalidInputError: the class does not convert: `convert_fct` writes a graph of skl2onnx's own.
+        InvalidInputError: the class does not convert and no `convert_fct` is given, or a `parser` is, which reads skl2onnx's own
+            graphs.
     """
     entries = frameworks.get("sklearn").to_onnx_map
     package = (model.__module__ or "").partition(".")[0]
     methods = ("predict", "predict_proba", "transform", "decision_function", "raw_scores")
     spelled = [f"{prefix}{model.__name__}.{method}" for prefix in ("", f"{package}.") for method in methods]
-    if entries is None or not any(entries().find(item) for item in spelled):
+    if entries is not None and any(entries().find(item) for item in spelled) and model not in _REGISTERED:
+        return
+    if not callable(convert_fct) or parser is not None:
         raise InvalidInputError(
-            f"skl2onnx.update_registered_converter: {model.__name__} does not convert yet, and functions that write skl2onnx's "
-            f"own graphs are not called: {_REGISTER}"
+            f"skl2onnx.update_registered_converter: {model.__name__} does not convert yet, and "
+            f"{'parsers of skl2onnx are not called' if parser is not None else 'no convert_fct is given'}: {_REGISTER}"
         )
+    _REGISTERED.add(model)
+    ALLOWED[model] = frozenset(options or ()) - TAKEN
+    Lazy("onnxport.compat.skl2onnx.writing:register").get()(model, alias, shape_fct, convert_fct)
 
 
 def supported_converters(from_sklearn: bool = False) -> list[str]:
@@ -263,11 +261,40 @@ def _converted(
     options: Mapping[Any, Any] | None,
     final_types: Sequence[tuple[str, Any]] | None,
     verbose: int,
+    naming: Naming = None,
     sizes: Mapping[str, object] | None = None,
 ) -> onnx.ModelProto:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInputError(f"skl2onnx: options={options!r}: a dict, such as {{'zipmap': False}}")
-    own = _options(model, options or {})
+    own, chosen = taken(model, options or {})
+    labels, path, leaf = (own.pop(name, False) for name in ("output_class_labels", "decision_path", "decision_leaf"))
+    if (path or leaf) and not has_leaves(model):
+        refuse_leaves(model)
+
+    def asked(**more: Any) -> OnnxModel:
+        opset, before = _without_extras(target_opset), CHOSEN.set(chosen)
+        try:
+            result = convert_at(model, inputs=rows, input_names=input_names, target_opset=opset, **more)
+        finally:
+            CHOSEN.reset(before)
+        return named(result.set_shapes(sizes) if sizes else result, naming)
+
+    proto = _with_outputs(model, own, final_types, verbose, asked)
+    if path or leaf:
+        with_leaves(proto, asked(methods=["apply"], output_names=["leaves"]).proto, model, leaf=leaf, path=path)
+    if labels:
+        with_labels(proto, range(len(model.classes_)) if own.get("labels") == "ints" else model.classes_)
+    return proto
+
+
+def _with_outputs(
+    model: Any,
+    own: dict[str, Any],
+    final_types: Sequence[tuple[str, Any]] | None,
+    verbose: int,
+    asked: Callable[..., OnnxModel],
+) -> onnx.ModelProto:
+    """The graph with the outputs that skl2onnx gives."""
     methods, names = _METHODS.get(type(_last(model)).__name__, ((), ()))
     if own.pop("return_std", False):
         methods, names = ("predict", "predict_std"), ("GPmean", "GPcovstd")
@@ -279,6 +306,7 @@ def _converted(
         methods = methods[: len(final_types)]
     scored = not methods and _gives_scores(model, own)
     form = own.pop("zipmap", True) if scored else None
+    several = isinstance(getattr(model, "classes_", None), list)  # a classifier of several targets
     if scored:
         alone = type(_last(model)).__name__ in _MATRIX_ALONE
         both = own.pop("raw_scores", False) or not alone
@@ -286,24 +314,16 @@ def _converted(
         form, own = False if alone else form, {**own, "raw_scores": True}
         chosen = names_of(form, labels, output_names or ())
         output_names = [chosen[0], "scores"]
+    elif several:
+        own.pop("zipmap", None)
     elif not methods and hasattr(model, "predict_proba"):
         output_names, own = _of_classifier(model, own, output_names)
-    result = convert_at(
-        model,
-        inputs=rows,
-        input_names=input_names,
-        output_names=output_names,
-        target_opset=_without_extras(target_opset),
-        methods=methods or None,
-        options=own or None,
-    )
-    if sizes:
-        result = result.set_shapes(sizes)
+    result = asked(output_names=None if several else output_names, methods=methods or None, options=own or None)
     if verbose:
         sys.stdout.write(f"{result.summary()}\n{result.report}\n")
     if scored:
         return of_scores(result.proto, labels, chosen[1:], form=form, both=both)
-    return result.proto
+    return as_sequence(result.proto, output_names or ()) if several else result.proto
 
 
 def _gives_scores(model: Any, own: Mapping[str, Any]) -> bool:
@@ -332,53 +352,3 @@ def _of_classifier(
     if own.get("zipmap") is False:
         own = {name: value for name, value in own.items() if name != "zipmap"}
     return output_names, own
-
-
-def _options(model: Any, options: Mapping[Any, Any]) -> dict[str, Any]:
-    """Options by the estimator's id, class or object, or without one, as those of the whole; those of steps by their paths.
-
-    Raises:
-        InvalidInputError: an option is not known here.
-    """
-    result: dict[str, Any] = {}
-    steps = list(_steps(model, ""))
-    for key, value in options.items():
-        if not isinstance(value, Mapping):  # an option, or step__option
-            step, _, option = str(key).rpartition("__")
-            known = [path for path, _, name in steps if step and name == step]
-            path, value = (known or [""])[0], {option if known or not step else str(key): value}
-        else:
-            named = [(path, item) for path, item, name in steps if key in (id(item), type(item), name) or key is item]
-            if not named:
-                raise InvalidInputError(f"skl2onnx: options={key!r}: is no step of {type(model).__name__}")
-            path = named[0][0]
-        read = _read(value)
-        result.update(read) if path == "" else result.update({path: read} if read else {})
-    return result
-
-
-_TAKEN = ("zipmap", "raw_scores", "labels", "label", "return_std", "score_samples", "output")
-
-
-def _read(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of one step in our words."""
-    result: dict[str, Any] = {}
-    for name, value in options.items():
-        if name == "nocl":
-            result |= {"labels": "ints"} if value else {}
-        elif name in _NEEDLESS and ((same := _NEEDLESS[name]) is None or value in same):
-            continue
-        elif name in _TAKEN:
-            result[name] = value
-        elif value is not False:
-            way_out = _INSTEAD.get(name, "onnxport.convert(options=) has those there are")
-            raise InvalidInputError(f"skl2onnx: option {name!r} is not taken: {way_out}")
-    return result
-
-
-def _steps(model: Any, path: str, name: str = "") -> Iterable[tuple[str, Any, str]]:
-    """The estimator and its steps by their paths, with their names; the last step of a pipeline stands for the whole."""
-    yield path, model, name
-    for number, (step_name, step) in enumerate(getattr(model, "steps", ())):
-        last = number == len(model.steps) - 1
-        yield from _steps(step, path if last else f"{path}.{step_name}".strip("."), step_name)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from onnxport.model import OnnxModel
+
 _ML = "ai.onnx.ml"
 FLOAT = onnx.TensorProto.FLOAT
+# A text before the names of inner values, or what gives a new name from the old one and those that are taken.
+Naming = str | Callable[[str, set[str]], str] | None
 _NUMBER = helper.make_tensor_type_proto(FLOAT, None)
 
 
@@ -88,4 +92,45 @@ def of_scores(
         graph.output.append(helper.make_value_info(names[0], helper.make_sequence_type_proto(row)))
         if _ML not in {item.domain for item in proto.opset_import}:
             proto.opset_import.append(helper.make_opsetid(_ML, 1))
+    return proto
+
+
+def named(model: OnnxModel, naming: Naming) -> OnnxModel:
+    """The model with other names for its inner values."""
+    if naming is None:
+        return model
+    taken = {*model.input_names, *model.output_names}
+    graph, names = model.model.graph, {}
+    for value in [*graph.initializers.values(), *(value for node in graph for value in node.outputs)]:
+        if value.name and value.name not in taken and value.name not in names:
+            new = f"{naming}{value.name}" if isinstance(naming, str) else naming(value.name, taken)
+            names[value.name] = new
+            taken.add(new)
+    return model.rename({old: new for old, new in names.items() if old != new})
+
+
+def with_labels(proto: onnx.ModelProto, labels: Any) -> None:
+    """Adds the classes as an output of their own, ``class_labels``, in place."""
+    values = np.asarray(labels)
+    values = values.astype(object if values.dtype.kind in "OUS" else np.int64)
+    proto.graph.initializer.append(numpy_helper.from_array(values, "scores/labels"))
+    proto.graph.node.append(helper.make_node("Identity", ["scores/labels"], ["class_labels"], "scores/class_labels"))
+    kind = onnx.TensorProto.STRING if values.dtype == object else onnx.TensorProto.INT64
+    proto.graph.output.append(helper.make_tensor_value_info("class_labels", kind, [len(values)]))
+
+
+def as_sequence(proto: onnx.ModelProto, given: Sequence[str]) -> onnx.ModelProto:
+    """A classifier of several targets with the probabilities of all of them as one output, a sequence; changed in place."""
+    graph = proto.graph
+    parts = [item.name for item in graph.output[1:]]
+    if not parts:
+        return proto
+    label, name = given if len(given) == 2 else ("label", "probabilities")
+    element = helper.make_tensor_type_proto(graph.output[1].type.tensor_type.elem_type, None)
+    del graph.output[1:]
+    graph.node.append(helper.make_node("SequenceConstruct", parts, [name], f"scores/{name}"))
+    graph.output.append(helper.make_value_info(name, helper.make_sequence_type_proto(element)))
+    if graph.output[0].name != label:
+        graph.node.append(helper.make_node("Identity", [graph.output[0].name], [label], f"scores/{label}"))
+        graph.output[0].name = label
     return proto

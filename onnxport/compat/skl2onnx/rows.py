@@ -75,7 +75,7 @@ def _taken(columns: Any, names: Sequence[Any]) -> list[Any] | None:
         return list(names[columns]) if not isinstance(columns.start or columns.stop, str) else None
     if callable(columns):
         return None
-    array = np.asarray(columns)
+    array = np.atleast_1d(columns)
     if array.dtype == bool:
         array = np.flatnonzero(array)
     items = [names[item] if isinstance(item, int) and item < len(names) else item for item in array.tolist()]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import onnx
@@ -164,22 +166,25 @@ def _bare(name: str) -> str:
 
 
 def _from(
-    model: Any, signature: Sequence[Any] | None, opset: int | None, function: str, given: dict[str, Any]
+    model: Any, signature: Any, opset: int | None, function: str, given: dict[str, Any]
 ) -> tuple[onnx.ModelProto, None]:
     refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
-    names = [getattr(spec, "name", None) for spec in signature or ()]
+    specs = list(_specs(signature or (), ""))
+    names = [getattr(spec, "name", None) or key for key, spec in specs]
     asked: dict[str, Any] = {
         "target_opset": opset,
         "input_names": [str(name) for name in names] if names and all(names) else None,
     }
     result: OnnxModel
-    if signature is not None and getattr(model, "inputs", None):  # a functional model, which knows its own inputs
-        result = _sized(convert_at(model, **asked), signature)
+    if specs and getattr(model, "inputs", None):  # a functional model, which knows its own inputs
+        keyed = all(key for key, _ in specs) and {key for key, _ in specs} == {item.name for item in model.inputs}
+        result = _by_keys(convert_at(model, target_opset=opset), specs) if keyed else convert_at(model, **asked)
+        result = _sized(result, names, specs)
     elif signature is not None and hasattr(model, "trainable_variables") and hasattr(model, "call"):
         # A Keras model of a user's own class takes examples.
-        result = _sized(convert_at(model, inputs=_examples(signature), **asked), signature)
+        result = _sized(convert_at(model, inputs=_examples(signature), **asked), names, specs)
     else:
         result = convert_at(model, inputs=None if signature is None else tuple(signature), **asked)
     layout: dict[str, Any] = {
@@ -188,24 +193,49 @@ def _from(
     return _finished(onnxport_convert(result, **layout) if layout else result, given)
 
 
+def _specs(signature: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The specifications of a signature with the keys that they stand under, mappings by their keys as TensorFlow sorts them."""
+    if isinstance(signature, Mapping):
+        for name in sorted(signature):
+            yield from _specs(signature[name], str(name))
+    elif isinstance(signature, (tuple, list)):
+        for item in signature:
+            yield from _specs(item, "")
+    else:
+        yield key, signature
+
+
+def _by_keys(model: OnnxModel, specs: Sequence[tuple[str, Any]]) -> OnnxModel:
+    """The model with its inputs, which the keys of a signature name, called after the specifications."""
+    renamed = {key: spec.name for key, spec in specs if getattr(spec, "name", None) not in (None, key)}
+    return model.rename(renamed) if renamed else model
+
+
 def _own(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """Names of inputs or outputs; the results of a function, which tf2onnx calls Identity, Identity_1 and so on, by ours."""
     places = {f"Identity{f'_{place}' if place else ''}": own for place, own in enumerate(outputs)}
     return [places.get(_bare(name), name) for name in names]
 
 
-def _examples(signature: Sequence[Any]) -> tuple[Any, ...]:
-    """Arrays that a signature takes, of two rows where the batch varies."""
+def _examples(signature: Any) -> Any:
+    """Arrays that a signature takes, nested as it is, of two rows where the batch varies."""
     rng = np.random.default_rng(0)
-    return tuple(
-        rng.uniform(0, 2, [2 if size is None else size for size in spec.shape]).astype(spec.dtype.as_numpy_dtype)
-        for spec in signature
-    )
+
+    def example(item: Any) -> Any:
+        if isinstance(item, Mapping):
+            return {name: example(child) for name, child in item.items()}
+        if isinstance(item, (tuple, list)):
+            return tuple(map(example, item))
+        sizes = [2 if size is None else size for size in item.shape]
+        return rng.uniform(0, 2, sizes).astype(item.dtype.as_numpy_dtype)
+
+    return example(signature)
 
 
-def _sized(model: OnnxModel, signature: Sequence[Any]) -> OnnxModel:
-    """The model with the sizes that a signature fixes."""
-    return _with_sizes(model, {name: spec.shape for name, spec in zip(model.input_names, signature, strict=True)})
+def _sized(model: OnnxModel, names: Sequence[str | None], specs: Sequence[tuple[str, Any]]) -> OnnxModel:
+    """The model with the sizes that a signature fixes: by the names of its specifications, else by their places."""
+    own = names if set(names) == set(model.input_names) else model.input_names
+    return _with_sizes(model, {str(name): spec.shape for name, (_, spec) in zip(own, specs, strict=True)})
 
 
 def _with_sizes(model: OnnxModel, shapes: Mapping[str, Sequence[int | None]]) -> OnnxModel:
@@ -224,6 +254,18 @@ def _finished(result: OnnxModel, given: dict[str, Any]) -> tuple[onnx.ModelProto
     if given.get("name"):
         result.model.graph.name = given["name"]
     if given["output_path"] is not None:
-        Path(given["output_path"]).parent.mkdir(parents=True, exist_ok=True)
-        result.save(given["output_path"])
+        path = Path(given["output_path"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if given.get("large_model") and path.suffix == ".zip":
+            _zip(result, path)
+        else:
+            result.save(path)
     return result.proto, None
+
+
+def _zip(model: OnnxModel, path: Path) -> None:
+    """Writes the model and its weights as files of an archive, as tf2onnx does for large ones."""
+    with TemporaryDirectory() as folder, ZipFile(path, "w") as archive:
+        model.save(Path(folder, "__MODEL_PROTO.onnx"), external_data=True)
+        for file in sorted(Path(folder).iterdir()):
+            archive.write(file, file.name)

@@ -9,7 +9,8 @@ from onnx import defs
 
 from onnxport.graph.schema import any_schema, parameter
 
-_SINGLE, _OPTIONAL = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Optional
+_OPTION = defs.OpSchema.FormalParameterOption
+_SINGLE, _OPTIONAL, _VARIADIC = _OPTION.Single, _OPTION.Optional, _OPTION.Variadic
 
 # Operators whose result changed at a version though a node of theirs may read the same.
 _MEANING_CHANGED = frozenset(
@@ -56,7 +57,8 @@ def _same_parameters(
     first, second = ([item.option for item in parameters[:used]] for parameters in (old, new))
     enough = len(new) >= (min(used, len(old)) if first == second else used)
     loosened = all(one == other or {one, other} == {_SINGLE, _OPTIONAL} for one, other in zip(first, second))
-    return enough and loosened and all(item.option == _OPTIONAL for item in new[used:])
+    needless = (_OPTIONAL, _VARIADIC)  # a loop may carry nothing
+    return enough and loosened and all(item.option in needless for item in new[used:])
 
 
 def _same_attributes(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:

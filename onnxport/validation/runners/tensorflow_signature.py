@@ -56,15 +56,15 @@ def _shown(spec: Any) -> str:
 
 
 def of_specifications(call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The concrete function of `tf.TensorSpec` inputs; None where there is none among the inputs.
+    """The concrete function of `tf.TensorSpec` inputs, nested or not; None where there is none among the inputs.
 
     Raises:
-        InvalidInputError: there are arrays beside them, or they do not stand for a parameter each.
+        InvalidInputError: there are arrays or names beside them.
     """
     leaves = tf.nest.flatten([list(args), dict(kwargs)])
     if not any(isinstance(leaf, tf.TypeSpec) for leaf in leaves):
         return None
-    if kwargs or not all(isinstance(arg, tf.TensorSpec) for arg in args):
+    if kwargs or not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
         raise InvalidInputError(
             "inputs= holds a tf.TensorSpec: give all inputs so, one for each parameter (inputs=(tf.TensorSpec([None, 4]),)), "
             "or arrays"

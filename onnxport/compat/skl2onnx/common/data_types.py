@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.rows import columns_of
@@ -107,6 +108,26 @@ def guess_data_type(rows: Any) -> list[tuple[str, DataType]]:
 def guess_tensor_type(rows: Any) -> DataType:
     """The type of a matrix like an array or like another type."""
     return type(rows)(rows.shape) if isinstance(rows, DataType) else _typed("input", np.asarray(rows))
+
+
+def guess_numpy_type(kind: Any) -> Any:
+    """NumPy's type of what a type of ours, an instance or the class, holds; of a NumPy type that itself."""
+    return np.dtype(kind).type if isinstance(kind, (str, np.dtype)) else getattr(kind, "numpy", kind)
+
+
+def guess_proto_type(kind: Any) -> int:
+    """The number of ONNX's element type."""
+    held = guess_numpy_type(kind)
+    return onnx.TensorProto.STRING if held is np.object_ else int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(held)))
+
+
+def of_array(dtype: Any, shape: Sequence[int | str | None]) -> DataType:
+    """The type of a matrix of a NumPy type.
+
+    Raises:
+        InvalidInputError: it is none of those that are known.
+    """
+    return type(_typed("X", np.zeros(1, dtype)))(shape)
 
 
 def _typed(name: str, array: np.ndarray) -> DataType:

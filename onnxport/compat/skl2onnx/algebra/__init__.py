@@ -1,0 +1,1 @@
+"""``skl2onnx.algebra``: graphs of operators written in Python."""
