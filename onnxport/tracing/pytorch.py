@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +31,12 @@ from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_joins import joined
+from onnxport.tracing.pytorch_lengths import lengths_that_vary
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_numpy import OtherThanNumpyError, check_types
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
+from onnxport.tracing.pytorch_questions import answered
 from onnxport.tracing.pytorch_reasons import reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
 from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
@@ -239,10 +242,7 @@ def _first_unaware(attempts: list[Attempt], example: Call) -> tuple[ExportedProg
     What it does in a trace instead may be what fails: a mask that nobody gave, in a size that a layer does not take.
     """
     for call, shapes, note in attempts:
-        with (
-            suppress(Exception),
-            asked_if_traced(False) as asked,
-        ):  # whatever torch raises: the first error is the user's
+        with suppress(Exception), asked_if_traced(False) as asked:  # whatever torch raises
             program, notes = _export(call, shapes, strict=False, apart_from_user=True)
             if asked and _takes(program, example):
                 place = next(iter(asked))
@@ -278,9 +278,9 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
     """The first attempt that is traced with its gradients and vectorised calls written out, with free sizes before fixed ones."""
     for call, shapes, note in attempts:
         modes: tuple[Literal["symbolic", "real"], ...] = ("real", "symbolic") if shapes is None else ("symbolic",)
-        for mode in modes:
+        for mode, aware in itertools.product(modes, (False, True)):  # as it is called, then as torch.export traces it
             try:
-                with levels_kept():
+                with levels_kept(), asked_if_traced(True) if aware else nullcontext():
                     plain = without_transforms(call, mode)
                 program, notes = _export(plain, shapes, strict=False, apart_from_user=True)
             except Exception:  # whatever torch raises: the first error is the user's
@@ -307,14 +307,16 @@ def _export(
         warnings.simplefilter("always")
         modes = [] if strict else modes_for(call.module)  # Dynamo has no part in function modes
         modes += [] if answers is None else [answers]
+        asks = isinstance(answers, answered)  # of a model whose trace without answers has failed on values
         try:
-            program = _program(call, shapes, strict, apart_from_user, modes)
-            check_plain(program)
-            again = None if strict else repeated_draws(program, call)
-            if again is not None:
-                modes.append(again)
+            if not asks:
                 program = _program(call, shapes, strict, apart_from_user, modes)
-            asks = not strict and asks_values(program)
+                check_plain(program)
+                again = None if strict else repeated_draws(program, call)
+                if again is not None:
+                    modes.append(again)
+                    program = _program(call, shapes, strict, apart_from_user, modes)
+                asks = not strict and asks_values(program)
         except Exception as error:  # whatever the user's code or torch raises while tracing
             asks = not strict and failed_on_values(error)
             if not asks:
@@ -354,7 +356,8 @@ def _program(
         shell = shell_of(call.module) if apart_from_user else None
         for module in (call.module,) if shell is None else (shell, call.module):
             known = nullcontext() if hits is None else known_constants(call.module, module)
-            with known, hits or nullcontext(), hooked(module, modes):
+            lengths = nullcontext() if hits is None else lengths_that_vary(call.module)
+            with known, lengths, hits or nullcontext(), hooked(module, modes):
                 program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
             if module is call.module or not reaches_past(program, call.module):
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -17,7 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.overrides import TorchFunctionMode
+
+from onnxport.tracing.pytorch_numbers import Whole, WholeNumbers
 
 
 def _equal(input: Tensor, other: Tensor) -> Tensor | bool:
@@ -94,14 +97,16 @@ def _within(index: Tensor, size: int) -> Tensor:
     return torch.where(index < 0, index + size, index).clamp(0, size)
 
 
-def _narrow(input: Tensor, dim: int, start: Tensor, length: int | Tensor) -> Tensor:
+def _narrow(numbers: WholeNumbers, input: Tensor, dim: int, start: Whole | Tensor, length: Whole | Tensor) -> Tensor:
+    """Either may be a tensor without a dimension."""
     size = input.shape[dim]
-    first = _within(start, size).item()
-    length = length.item() if isinstance(length, Tensor) else length  # a number without a dimension also does
-    torch._check(first >= 0)
-    torch._check(length >= 0)
-    torch._check(first + length <= size)
-    return input.narrow(dim, first, length)
+    first, count = numbers.number(start), numbers.number(length)
+    if isinstance(start, Tensor) and not statically_known_true(first >= 0):
+        first = _within(start, size).item()
+        torch._check(first >= 0)
+    torch._check(count >= 0)
+    torch._check(first + count <= size)
+    return input.narrow(dim, first, count)
 
 
 def _tensor_split(input: Tensor, tensor_indices_or_sections: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
@@ -195,14 +200,10 @@ _FORMS: dict[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: _gaussian_nll_loss,
     getattr(F, "linear_cross_entropy", None): _linear_cross_entropy,  # torch has it from 2.12 on
 }
-# These ask only where this argument is a tensor of a given rank.
-_BY_ARGUMENT: dict[Any, tuple[Callable[..., Any], str, int, int]] = {
-    function: (form, name, 2 if form is _narrow else 1, 0 if form is _narrow else 1)
-    for form, function_name, name in (
-        (_narrow, "narrow", "start"),
-        (_tensor_split, "tensor_split", "tensor_indices_or_sections"),
-    )
-    for function in _of(function_name)
+# These ask only where one of these arguments, from the first of their places on, is a tensor of the given rank.
+_BY_ARGUMENT: dict[Any, tuple[tuple[str, ...], int, int]] = {
+    **dict.fromkeys(_of("narrow"), (("start", "length"), 2, 0)),
+    **dict.fromkeys(_of("tensor_split"), (("tensor_indices_or_sections",), 1, 1)),
 }
 
 
@@ -238,12 +239,24 @@ def unchecked() -> Iterator[None]:
 class without_values(TorchFunctionMode):
     """While it is active, the functions that ask a tensor for its value are traced in their form that asks none."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = WholeNumbers()
+
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Passes every call on; those of the table to their form."""
+        kwargs = kwargs or {}
         form = _FORMS.get(func)
         if form is None and func in _BY_ARGUMENT:
-            form, name, position, rank = _BY_ARGUMENT[func]
-            given = args[position] if len(args) > position else (kwargs or {}).get(name)
-            if not isinstance(given, Tensor) or given.dim() != rank:
-                form = None
-        return (form or func)(*args, **(kwargs or {}))
+            names, position, rank = _BY_ARGUMENT[func]
+            given = [*args[position : position + len(names)], *(kwargs[name] for name in names if name in kwargs)]
+            if any(isinstance(item, Tensor) and item.dim() == rank for item in given):
+                form = partial(_narrow, self._numbers) if rank == 0 else _tensor_split
+        if func is Tensor.__bool__:
+            truth = self._numbers.truth(args[0])
+            if truth is not None:
+                return truth
+        result = (form or func)(*args, **kwargs)
+        if not kwargs:
+            self._numbers.note(func, args, result)
+        return result

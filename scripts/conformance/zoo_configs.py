@@ -16,6 +16,7 @@ from typing import Any
 VOCABULARY, FIRST_TOKEN = 128, 100
 POSITIONS, FRAMES = 512, 64
 FEW = 4  # experts, images a side
+STEPS = 3  # of a decoder's loop in Python
 
 _TOKEN = re.compile(r"token_(id|ids|index)$|^(pad|bos|eos|sep)_(id|index)$|token_type_id$")
 _LAYERS = re.compile(
@@ -226,6 +227,8 @@ class Shrinker:
             return min(value, FRAMES)
         if re.search(r"max_\w*position|n_positions|n_ctx|context_length|max_seq", name):
             return min(value, POSITIONS)
+        if name == "max_text_length":  # steps of a loop that a value may end early
+            return min(value, STEPS)
         if re.search(r"num_(object_)?queries$|num_denoising|num_proposals", name):
             return min(value, 10)
         if _HEADS.search(name):

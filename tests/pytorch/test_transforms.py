@@ -48,6 +48,22 @@ def test_transforms_are_written_out(function: Callable[..., Any], x: Any) -> Non
     require_equal(function, exported(function, x), (x,))
 
 
+class SavesWork(nn.Module):
+    """Looks at values to save work, but not while it is traced."""
+
+    def forward(self, x: Any) -> Any:
+        total = vmap(torch.sum)(x)
+        if not torch.compiler.is_compiling() and bool((x == 0).all()):
+            return total * 0
+        return total * x[:, 0]
+
+
+def test_a_model_that_asks_no_values_while_it_is_traced() -> None:
+    model = SavesWork().eval()
+    for x in (X, X * 0):
+        require_equal(model, exported(model, X), (x,))
+
+
 class BesideVmap(nn.Module):
     """A recurrent layer in a model that vectorises elsewhere: the trace behind `vmap` holds the layer's kernel."""
 

@@ -47,6 +47,13 @@ ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("its class", torch.nn.GaussianNLLLoss(reduction="none"), (X, X + 1, X[:, 0].abs())),
     ("one_hot", lambda x: F.one_hot(x), (COUNTS,)),
     ("narrow", lambda x, k: x.narrow(1, k, 2), (X, torch.tensor(-5))),
+    ("narrow to a length", lambda x, k: x.narrow(1, 1, k) * 2, (X, torch.tensor(3))),
+    (
+        "narrow to what is left",
+        lambda x, k: x.narrow(1, k, x.shape[1] - k) + x.narrow(1, 0, 6 - k),
+        (X, torch.tensor(2)),
+    ),
+    ("narrow, compared", lambda x, k: x.narrow(1, 0, 2 * k + 1) if 3 + k - k == 3 else x, (X, torch.tensor(2))),
     ("narrow, written to", lambda x, k: (x.clone().narrow(0, k, 2).zero_() + 1, x), (X, torch.tensor(1))),
     ("tensor_split", lambda x, k: x.tensor_split(k, 1), (X, torch.tensor([1, 1, 4]))),
     ("tensor_split, beyond", lambda x, k: torch.tensor_split(x, k, dim=1), (X, torch.tensor([4, 2, 9, -1]))),

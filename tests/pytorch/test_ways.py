@@ -83,6 +83,26 @@ class Layers(torch.nn.Module):
         return x
 
 
+class Chosen(torch.nn.Module):
+    """Computes with the most chosen tokens of a row as a number, and asserts what follows of its sizes."""
+
+    def forward(self, x, mask):
+        chosen = mask > 1
+        if not chosen.any():
+            return x + 1
+        counts = chosen.long().sum(1)
+        most = counts.max()
+        held = torch.arange(most) < counts.unsqueeze(-1)
+        scores = torch.cat([x.new_zeros(x.shape[0], most), x[..., 0]], 1)
+        first, rest = scores.narrow(1, 0, most) + 1, scores.narrow(1, most, scores.size(1) - most)
+        assert list(first.size()) == [x.shape[0], most]
+        assert rest.size(1) == x.size(1)
+        x = x * rest[..., None]
+        places = held.nonzero(as_tuple=True)
+        x[chosen.nonzero(as_tuple=True)] = first[places].view(len(places[0]), -1)
+        return x
+
+
 class Checked(torch.nn.Module):
     """Raises an error of its own for some values, and asks again behind it."""
 
@@ -252,7 +272,10 @@ def _mask(*places):
             (torch.arange(12).reshape(3, 4), torch.arange(2, 14).reshape(3, 4)),
             [(torch.arange(12).reshape(3, 4), torch.arange(12).reshape(3, 4))],
         ),
-        (Layers, (_TOKENS, _mask()), [(_TOKENS, _mask((0, 0), (1, 2), (1, 3))), (_TOKENS, _mask((1, 5)))]),
+        *(
+            (kind, (_TOKENS, _mask()), [(_TOKENS, _mask((0, 0), (1, 2), (1, 3))), (_TOKENS, _mask((1, 5)))])
+            for kind in (Layers, Chosen)
+        ),
     ],
     ids=lambda item: getattr(item, "__name__", ""),
 )
