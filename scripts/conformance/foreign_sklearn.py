@@ -15,6 +15,7 @@ ROWS = 40
 OPSETS = (15, 17, 21)
 # Constructor arguments that an estimator needs or that keep it small.
 _SMALL = {"n_estimators": 4, "max_iter": 60, "n_components": 2, "n_init": 1, "n_quantiles": 20}
+_NONE_LEFT = {"Lasso", "LassoLars", "MultiTaskLasso", "QuantileRegressor"}  # their alpha of 1 leaves no coefficient
 _TEXT = ("CountVectorizer", "TfidfVectorizer")
 
 
@@ -26,6 +27,8 @@ def _built(name: str, kind: type) -> Any:
 
     names = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
     values: dict[str, Any] = {key: value for key, value in _SMALL.items() if key in names}
+    if name in _NONE_LEFT:
+        values["alpha"] = 0.01
     if "random_state" in names:
         values["random_state"] = 0
     if "estimators" in names:
