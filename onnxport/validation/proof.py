@@ -13,9 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport import frameworks
-from onnxport.errors import InvalidInputError, OnnxportError, first_line
+from onnxport.errors import InvalidInputError, first_line
 from onnxport.frameworks.warned import warnings_kept
-from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import current
 from onnxport.graph.guard.deadline import OutOfTime, timed
 from onnxport.graph.outputs import read
@@ -23,26 +22,24 @@ from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
 from onnxport.progress import stage
 from onnxport.validation.details import Details, Sample, details_wanted
-from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
+from onnxport.validation.inner_values import compared_inside, divergent_node
 from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.masks import choice_by_masks
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
 from onnxport.validation.judgement import judged
 from onnxport.validation.parties import Comparison, Party, Tolerance
-from onnxport.validation.records import Divergence, SetReport, Side, WitnessRecord
+from onnxport.validation.records import SetReport, Side, WitnessRecord
 from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 from onnxport.validation.surroundings import Reading, notes_of, unproved_by
-from onnxport.validation.unmoved import Movement
+from onnxport.validation.unmoved import Movement, little_shown, wrong_inside
 from onnxport.validation.witnesses.engine import Engine
 from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
 
 _ENOUGH = 2  # a proof ends once so many sets of inputs have failed
-# Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
-_SEARCH_LIMIT = 1 << 30
 
 
 @np.errstate(all="ignore")  # some sets are there to overflow
@@ -102,12 +99,18 @@ def compare(
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += [hint for item in failed[:1] if (hint := choice_by_masks(parties, item))]
     remarks += _about_runtimes(parties) + notes_of(readings, failed=bool(failed))
-    remarks += movement.notes([item.name for item in ran[0][1].outputs]) if ran and not failed else []
     if failed:
         stage("looking for the first node that differs")
     sides = (_side(left, source.title), _side(right, converted.title))
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
+    inside = ""
+    if ran and not failed and (unmoved := movement.named([output.name for output in ran[0][1].outputs])):
+        stage("comparing inner values")
+        found = compared_inside(parties, ran[0][0])
+        divergence = found.wrong if found is not None else None
+        inside = wrong_inside(unmoved, divergence) if divergence is not None else ""
+        remarks += [] if divergence is not None else [little_shown(unmoved, found.count if found is not None else 0)]
     others = _testimonies(witnesses, converted.file, parties, judged_runs)
     details: Details | None = None
     if samples is not None and ran:
@@ -117,7 +120,7 @@ def compare(
         details = gathered(parties, shown, samples, divergence, failed=bool(failed))
     notes = tuple(dict.fromkeys(remarks))
     frozen = unproved_by(readings, left, parties.source_leaves(ran[0][0].leaves)) if ran and not failed else ""
-    return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details, frozen)
+    return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details, frozen, inside)
 
 
 def _testimonies(
@@ -342,23 +345,3 @@ def runtime_is_to_blame(parties: Comparison, failed: Sequence[InputSet]) -> bool
     runs = ((item, parties.source.run(parties.source_leaves(item.leaves))) for item in failed)
     reports = (run_converted(plain, item, expected, 0.0, []) for item, expected in runs)
     return all(report is not None and report.passed for report in reports)  # most often the first one tells
-
-
-def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
-    """The first divergent node of a converted ONNX model on a set of inputs that failed."""
-    graph, specs = parties.graph, parties.specs
-    if graph is None or specs is None or weight_bytes(graph) > _SEARCH_LIMIT:
-        return None
-    if not isinstance(parties.converted, OnnxRunner):
-        return None
-    feeds = {spec.name: leaf for spec, leaf in zip(specs, item.leaves, strict=True)}
-    inner = parties.source.intermediates(parties.source_leaves(item.leaves))
-    # Two ONNX graphs share the names of their values; another source's values are matched by where the nodes came from.
-    try:
-        reference = inner
-        if parties.source.graph is None:
-            vary, operators = parties.source.inner_forms_vary, parties.source.inner_operators
-            reference = by_source_node(graph, inner, feeds, forms_vary=vary, operators=operators)
-        return first_divergence(graph, feeds, reference)
-    except OnnxportError:  # the search is a service; its failure must not hide the verdict
-        return None

@@ -192,6 +192,7 @@ class ProofRecord:
         witnesses: what other engines give for the converted file; the verdict is without them.
         details: what only the page shows; None unless a page was asked for before the proof.
         frozen: what the source reads of its surroundings that changes its outputs; empty where there is none.
+        inside: which operator is wrong by itself where the outputs hardly change with the inputs; empty where none is.
     """
 
     source: Side
@@ -204,6 +205,7 @@ class ProofRecord:
     witnesses: tuple[WitnessRecord, ...] = ()
     details: Details | None = None
     frozen: str = ""
+    inside: str = ""
 
     @property
     def verdict(self) -> Outcome:
@@ -220,7 +222,7 @@ class ProofRecord:
     @property
     def unproved(self) -> tuple[tuple[str, str], ...]:
         """What no set of inputs proves, and why: names of outputs; "" where it is the whole model."""
-        return unproved_of(self.sets, self.notes, self.not_loaded, self.frozen)
+        return unproved_of(self.sets, self.notes, self.not_loaded, self.frozen, self.inside)
 
     @property
     def worst(self) -> OutputReport | None:

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxport.validation.comparison import is_floating
+from onnxport.validation.records import Divergence
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import epsilon, wide
 
 _ULPS = 4  # of the output's greatest element: a change below it is within what any two runs may differ by
-_UNMOVED = (
-    "{} hardly changed with the inputs that were tried: agreement there shows little of the operators before. Trained weights or "
-    "other inputs show more, and `onnxport debug` compares each operator"
-)
+_UNMOVED = "{} hardly changed with the inputs that were tried: agreement there shows little of the operators before"
 
 
 class Movement:
@@ -47,13 +45,25 @@ class Movement:
         floats = [isinstance(value, np.ndarray) and is_floating(value.dtype) for _, value in self._first]
         return [i for i, moved in enumerate(self.moved) if moved is False and (floats[i] or not any(floats))]
 
-    def notes(self, names: Sequence[str]) -> list[str]:
-        """One note that names the outputs that stay."""
+    def named(self, names: Sequence[str]) -> str:
+        """Which outputs stay, as a sentence begins; empty where none does."""
         stay = [names[place] for place in self.unmoved] if len(names) == len(self._first) else []
         if not stay:
-            return []
-        named = ", ".join(map(repr, stay[:3])) + (f" and {len(stay) - 3} more" if len(stay) > 3 else "")
-        return [_UNMOVED.format(f"output{'s' if len(stay) > 1 else ''} {named}")]
+            return ""
+        listed = ", ".join(map(repr, stay[:3])) + (f" and {len(stay) - 3} more" if len(stay) > 3 else "")
+        return f"output{'s' if len(stay) > 1 else ''} {listed}"
+
+
+def little_shown(outputs: str, count: int) -> str:
+    """The remark on outputs that stay, with how many inner values were compared and agree."""
+    if count:
+        return f"{_UNMOVED.format(outputs)}, so {count} inner values were compared too, and agree"
+    return f"{_UNMOVED.format(outputs)}. Trained weights or other inputs show more"
+
+
+def wrong_inside(outputs: str, node: Divergence) -> str:
+    """Why agreement of outputs that stay proves nothing."""
+    return f"{_UNMOVED.format(outputs)}, of which {node.op} {node.node!r} is wrong by itself"
 
 
 def _moves(a: object, b: object) -> bool | None:

@@ -5,8 +5,8 @@ import pytest
 import onnxport
 
 
-def scaled(factor):
-    """A module whose body is multiplied by the factor, beside a bias."""
+def scaled(factor, *, shown=True):
+    """A module whose body is multiplied by the factor, beside a bias; the body's own result is an output where it is shown."""
     import torch
 
     class Net(torch.nn.Module):
@@ -17,7 +17,8 @@ def scaled(factor):
 
         def forward(self, x):
             inner = self.body(x)
-            return self.last(factor * inner), inner
+            result = self.last(factor * inner)
+            return (result, inner) if shown else result
 
     return Net()
 
@@ -57,6 +58,27 @@ def test_labels_that_stay_are_named_where_nothing_else_is_given():
     assert note(1e6, False)
     assert not note(0.0, False)
     assert not note(1e6, True)
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("weight", ["body.weight", ""])
+def test_an_operator_that_is_wrong_where_no_output_shows_it(weight):
+    import onnx
+    import torch
+
+    module, inputs = scaled(1e-12, shown=False), (torch.randn(3, 6),)
+    proto = onnxport.convert(module, inputs=inputs).proto
+    for tensor in proto.graph.initializer:
+        if tensor.name == weight:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(1.5 * onnx.numpy_helper.to_array(tensor), weight))
+    report = onnxport.validate(module, proto, inputs=inputs)
+    assert report.verdict == ("unproved" if weight else "passed")
+    assert not report.sets[0].failed
+    if weight:
+        assert report.divergence.where.startswith(f"'{weight.split('.')[0]}'")
+        assert "Gemm" in report.unproved[0][1]
+    else:
+        assert "inner values were compared too, and agree" in notes_of(report)[0]
 
 
 @pytest.mark.keras

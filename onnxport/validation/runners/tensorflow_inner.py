@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-_PIECE = 48  # tensors of one run: what stands in memory together
+_FIRST = 48  # tensors of the first run, of which nothing is known yet
+_BYTES = 64 << 20  # what the tensors of one run should take: they stand in memory together
 # Of several results the first is the one that inference has.
 _FIRST_COUNTS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 # What only carries a value, feeds the graph or holds state.
@@ -22,12 +23,16 @@ def hand_over(graph: tf.Graph, fetch: Callable[[list[str]], Sequence[Any]], take
     """Takes the result of each operator of the graph, in pieces: each piece is a run of its own."""
     named = _named(graph.get_operations())
     tensors = list(named)
-    for place in range(0, len(tensors), _PIECE):
-        piece = tensors[place : place + _PIECE]
+    place, count = 0, _FIRST
+    while place < len(tensors):
+        piece, taken = tensors[place : place + count], 0
+        place += len(piece)
         for tensor, value in zip(piece, fetch(piece), strict=True):
             array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
+            taken += array.nbytes
             for name in named[tensor]:
                 take(name, array)
+        count = 2 * count if 2 * taken <= _BYTES else max(1, len(piece) * _BYTES // (2 * taken))
 
 
 def _named(operations: Iterable[Any]) -> dict[str, list[str]]:
