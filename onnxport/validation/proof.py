@@ -107,10 +107,10 @@ def compare(
     inside = ""
     if ran and not failed and (unmoved := movement.named([output.name for output in ran[0][1].outputs])):
         stage("comparing inner values")
-        found = compared_inside(parties, ran[0][0])
-        divergence = found.wrong if found is not None else None
+        inner = compared_inside(parties, ran[0][0])
+        divergence = inner.wrong if inner is not None else None
         inside = wrong_inside(unmoved, divergence) if divergence is not None else ""
-        remarks += [] if divergence is not None else [little_shown(unmoved, found.count if found is not None else 0)]
+        remarks += [] if divergence is not None else [little_shown(unmoved, inner.count if inner is not None else 0)]
     others = _testimonies(witnesses, converted.file, parties, judged_runs)
     details: Details | None = None
     if samples is not None and ran:
