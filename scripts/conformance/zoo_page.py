@@ -35,7 +35,7 @@ is a decoder alone and there is a class with an encoder, that one as well: the a
 - *frozen*: the model decides in Python on the value of a tensor, which torch.export refuses; it agrees so with
   `strategy="trace"`, by which the user lets such branches be frozen as the example takes them.
 - A row is as its architecture was last run: what is mended since shows at its next run.
-- A loop that a value may end early runs three steps at most: the graph holds a way for each step.
+- A loop that a value may end early runs three steps at most: the graph holds a way for each step, and one of hundreds is refused.
 - *not in eager*: no tiny configuration and inputs of the generic recipe run in PyTorch itself; not counted.
 """
 
