@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -16,36 +14,29 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, TracingError
-from onnxport.frameworks.pytorch_log import quiet
-from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs, pytorch_nodes
+from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_inputs, pytorch_nodes
 from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
 from onnxport.tracing.pytorch_awareness import asked_if_traced
-from onnxport.tracing.pytorch_constants import known_constants
-from onnxport.tracing.pytorch_draws import has_draws, repeated_draws
+from onnxport.tracing.pytorch_builtins import sizes_kept
+from onnxport.tracing.pytorch_draws import has_draws
+from onnxport.tracing.pytorch_export import traced_program
 from onnxport.tracing.pytorch_guards import conditions, only_where
-from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
-from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_joins import joined
-from onnxport.tracing.pytorch_lengths import lengths_that_vary
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_numpy import OtherThanNumpyError, check_types
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
-from onnxport.tracing.pytorch_questions import answered
-from onnxport.tracing.pytorch_reasons import reason
+from onnxport.tracing.pytorch_reasons import fixed_a_size, reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
 from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
 from onnxport.tracing.pytorch_selections import check_needless, some_selected
-from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
-from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
-from onnxport.tracing.pytorch_transforms import check_plain, failed_in_transform, levels_kept, without_transforms
-from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
+from onnxport.tracing.pytorch_transforms import failed_in_transform, levels_kept, without_transforms
+from onnxport.tracing.pytorch_values import failed_on_values
 from onnxport.tracing.pytorch_ways import branched
 
 
@@ -179,7 +170,7 @@ def _first(
         for call, shapes, note in attempts:
             while True:
                 try:
-                    program, notes = _export(call, shapes, strict, apart_from_user)
+                    program, notes = traced_program(call, shapes, strict, apart_from_user)
                     if strict:
                         check_types(program, call)
                 except OtherThanNumpyError as error:
@@ -206,6 +197,8 @@ def _first(
     traced = None
     if first is not None and failed_on_values(first):
         traced = _first_joined(attempts, example) or _first_selecting(attempts, example)
+    if first is not None and fixed_a_size(first):
+        traced = _first_with_sizes(attempts, example)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and first is not None and not failed_on_values(first):
         traced = _first_unaware(attempts, example)
@@ -224,7 +217,7 @@ def _first_answered(
     for call, shapes, note in attempts if given else ():
         answers = replayed(given)
         try:
-            program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=answers)
+            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=answers)
         except Exception as error:  # whatever torch raises: the first error is the user's
             with answers:
                 plain = _first_plain([(call, shapes, note)]) if failed_in_transform(error) else None
@@ -243,11 +236,21 @@ def _first_unaware(attempts: list[Attempt], example: Call) -> tuple[ExportedProg
     """
     for call, shapes, note in attempts:
         with suppress(Exception), asked_if_traced(False) as asked:  # whatever torch raises
-            program, notes = _export(call, shapes, strict=False, apart_from_user=True)
+            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
             if asked and _takes(program, example):
                 place = next(iter(asked))
                 how = f"{place} asks whether it is being traced: traced as it is called, since tracing fails otherwise"
                 return program, (*notes, how, *filter(None, [note]))
+    return None
+
+
+def _first_with_sizes(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt that is traced where ``len`` and ``int`` keep sizes that vary."""
+    for call, shapes, note in attempts:
+        with suppress(Exception), sizes_kept(call.module):  # whatever torch raises: the first error is the user's
+            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
+            if _takes(program, example):
+                return program, (*notes, *filter(None, [note]))
     return None
 
 
@@ -256,7 +259,7 @@ def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgr
     for merge in (joined, branched):
         for call, shapes, note in attempts:
             with suppress(Exception):  # whatever torch raises: the first error is the user's
-                program, notes = merge(partial(_export, call, shapes, False, True))
+                program, notes = merge(partial(traced_program, call, shapes, False, True))
                 if _takes(program, example):
                     return program, (*notes, *filter(None, [note]))
     return None
@@ -267,7 +270,7 @@ def _first_selecting(attempts: list[Attempt], example: Call) -> tuple[ExportedPr
     for call, shapes, note in attempts:
         selections = some_selected()
         with suppress(Exception):  # whatever torch raises: the first error is the user's
-            program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=selections)
+            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=selections)
             check_needless(selections, call)
             if _takes(program, example):
                 return program, (*notes, NEEDLESS_BRANCHES, *filter(None, [note]))
@@ -282,7 +285,7 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
             try:
                 with levels_kept(), asked_if_traced(True) if aware else nullcontext():
                     plain = without_transforms(call, mode)
-                program, notes = _export(plain, shapes, strict=False, apart_from_user=True)
+                program, notes = traced_program(plain, shapes, strict=False, apart_from_user=True)
             except Exception:  # whatever torch raises: the first error is the user's
                 continue
             how = "traced by make_fx, gradients and vectorised calls written out"
@@ -290,88 +293,7 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
     return None
 
 
-def _export(
-    call: Call, shapes: object, strict: bool, apart_from_user: bool, answers: TorchFunctionMode | None = None
-) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The traced program, and notes on what tracing left out; `answers` stand for values that are asked for."""
-    pytorch_fakes.register()
-    call = pytorch_inputs.apart(call)
-    with (
-        torch.no_grad(),
-        single_sizes_noticed() as single,
-        levels_kept(),
-        unchecked(),
-        no_fastpath(),
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        modes = [] if strict else modes_for(call.module)  # Dynamo has no part in function modes
-        modes += [] if answers is None else [answers]
-        asks = isinstance(answers, answered)  # of a model whose trace without answers has failed on values
-        try:
-            if not asks:
-                program = _program(call, shapes, strict, apart_from_user, modes)
-                check_plain(program)
-                again = None if strict else repeated_draws(program, call)
-                if again is not None:
-                    modes.append(again)
-                    program = _program(call, shapes, strict, apart_from_user, modes)
-                asks = not strict and asks_values(program)
-        except Exception as error:  # whatever the user's code or torch raises while tracing
-            asks = not strict and failed_on_values(error)
-            if not asks:
-                raise
-        if asks:
-            caught.clear()
-            hits = hits_of_all()
-            modes.append(without_values())
-            program = _program(call, shapes, strict, apart_from_user, modes, hits)
-            again = repeated_draws(program, call)
-            if again is not None:
-                program = _program(call, shapes, strict, apart_from_user, [*modes, again], hits)
-            check_idle(hits, call)
-    notes = single_notes(single)
-    for item in caught:
-        assigned = re.match(_ASSIGNED, str(item.message))
-        if str(item.message).startswith(_NEEDLESS):
-            continue
-        if assigned is None:
-            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
-        elif "_flat_weights" not in assigned[1]:  # a recurrent layer's list of its own weights, set to the same again
-            notes.append(f"the model sets {assigned[1]} when it is called; an ONNX graph does not")
-    return program, tuple(dict.fromkeys(notes))
-
-
-def _program(
-    call: Call,
-    shapes: object,
-    strict: bool,
-    apart_from_user: bool,
-    modes: Sequence[TorchFunctionMode],
-    hits: hits_of_all | None = None,
-) -> ExportedProgram:
-    with quiet(), ExitStack() as stack:
-        for mode in modes:
-            stack.enter_context(mode)
-        shell = shell_of(call.module) if apart_from_user else None
-        for module in (call.module,) if shell is None else (shell, call.module):
-            known = nullcontext() if hits is None else known_constants(call.module, module)
-            lengths = nullcontext() if hits is None else lengths_that_vary(call.module)
-            with known, lengths, hits or nullcontext(), hooked(module, modes):
-                program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
-            if module is call.module or not reaches_past(program, call.module):
-                break
-        return program
-
-
 _GIVEN = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
-# Dynamo, of buffers that it writes to; export, of a part that the user compiles; torch, of how a library declares its operators
-_NEEDLESS = (
-    "`create_unbacked_symint` is deprecated",
-    "While compiling, we found certain side effects",
-    "torch.compile is ignored when called inside torch.export",
-)
-_ASSIGNED = r"The tensor attributes? (.*?) (?:was|were) assigned during export"
 
 
 def _takes(program: ExportedProgram, example: Call) -> bool:
@@ -434,15 +356,16 @@ def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:
 def _with_free_sizes(
     attempts: list[Attempt], example: Call, dims: Dims
 ) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt with Dynamo, which follows ``len(x)`` too, that fixes none of the sizes that are to vary."""
+    """The first attempt that fixes none of the sizes that are to vary: with Dynamo, which follows ``len(x)``, then without."""
     for call, shapes, _ in attempts:
         try:
-            program, notes = _export(call, shapes, strict=True, apart_from_user=False)
+            program, notes = traced_program(call, shapes, strict=True, apart_from_user=False)
         except Exception:  # whatever torch raises: the trace that fixes them stays
             continue
         if _takes(program, example) and not _fixed(program, example, dims):
             return program, (*notes, "traced by torch.export with strict=True")
-    return None
+    traced = _first_with_sizes(attempts, example)
+    return None if traced is None or _fixed(traced[0], example, dims) else traced
 
 
 def _positional(call: Call) -> list[str]:

@@ -95,7 +95,12 @@ def _way_out(error: Exception | None, frozen: bool) -> str:
         return _ON_FAKES
     if re.search(_NO_TENSORS, str(error)):
         return _ON_RESULTS
-    return _ON_SIZES if "Constraints violated" in str(error) else _OTHERWISE
+    return _ON_SIZES if fixed_a_size(error) else _OTHERWISE
+
+
+def fixed_a_size(error: Exception | None) -> bool:
+    """Whether a trace fixed a size that was to vary."""
+    return "Constraints violated" in str(error)
 
 
 def place_of(error: Exception | None) -> str:

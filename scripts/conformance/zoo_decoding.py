@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from onnxport.errors import OnnxportError
 from onnxport.graph.cache_names import is_cache
 
 PROMPT, LONG, TOKENS, ROWS = 5, 115, 6, (1, 3)
@@ -147,7 +148,10 @@ def _decodes(model: Any, made: Any, name: str, rows: int, length: int, whole: bo
         if "attention_mask" in step:
             fed["attention_mask"] = np.ones((rows, length + count), np.int64)
         fed = {key: value for key, value in fed.items() if key in made.input_names}
-        results = dict(zip(made.output_names, made(**fed), strict=True))
+        try:
+            results = dict(zip(made.output_names, made(**fed), strict=True))
+        except OnnxportError as error:
+            return "defect", f"batch {rows}, token {count}: {str(error).splitlines()[0]}"
         tokens.append(results["logits"][:, -1].argmax(-1)[:, None])
         feeds = {item: results[f"present.{item.partition('.')[2]}"] for item in past}
     got = np.concatenate(tokens, axis=1)

@@ -200,6 +200,25 @@ def test_a_batch_that_python_counts_stays_dynamic() -> None:
     require_equal(queries, made, (torch.ones(5, 3),))
 
 
+class Counting(nn.Module):
+    """Has sizes as numbers of Python, in code that Dynamo does not follow."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        half = int(x.shape[1] / 2)
+        assert isinstance(half, int)
+        assert int("2") == 2
+        return x[:, :half] * len(x) + int(half + 1.5)
+
+
+@pytest.mark.parametrize("dims", [None, {"x": {0: "batch", 1: "length"}}])
+def test_sizes_that_python_makes_numbers_stay_dynamic(dims: Any) -> None:
+    model, x = Counting().eval(), torch.ones(4, 6)
+    converted = exported(model, x, dynamic_shapes=dims)
+    require_equal(model, converted, (x,))
+    require_equal(model, converted, (torch.ones(7, 6 if dims is None else 11),))
+
+
 def by_value(x: Tensor) -> Tensor:
     """Of another shape on each way, which no graph selects."""
     y = x * 2

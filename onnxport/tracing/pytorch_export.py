@@ -1,0 +1,108 @@
+"""One trace of a module by torch.export, under what its Python code needs to be traced, and what was left out of it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+
+import torch
+from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
+
+from onnxport.frameworks.pytorch_log import quiet
+from onnxport.tracing import pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_builtins import sizes_kept
+from onnxport.tracing.pytorch_constants import known_constants
+from onnxport.tracing.pytorch_draws import repeated_draws
+from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
+from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
+from onnxport.tracing.pytorch_inputs import Call
+from onnxport.tracing.pytorch_questions import answered
+from onnxport.tracing.pytorch_shells import reaches_past, shell_of
+from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
+from onnxport.tracing.pytorch_transforms import check_plain, levels_kept
+from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
+
+# Dynamo, of buffers that it writes to; export, of a part that the user compiles; torch, of how a library declares its operators
+_NEEDLESS = (
+    "`create_unbacked_symint` is deprecated",
+    "While compiling, we found certain side effects",
+    "torch.compile is ignored when called inside torch.export",
+)
+_ASSIGNED = r"The tensor attributes? (.*?) (?:was|were) assigned during export"
+
+
+def traced_program(
+    call: Call, shapes: object, strict: bool, apart_from_user: bool, answers: TorchFunctionMode | None = None
+) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The traced program, and notes on what tracing left out; `answers` stand for values that are asked for."""
+    pytorch_fakes.register()
+    call = pytorch_inputs.apart(call)
+    with (
+        torch.no_grad(),
+        single_sizes_noticed() as single,
+        levels_kept(),
+        unchecked(),
+        no_fastpath(),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        modes = [] if strict else modes_for(call.module)  # Dynamo has no part in function modes
+        modes += [] if answers is None else [answers]
+        asks = isinstance(answers, answered)  # of a model whose trace without answers has failed on values
+        try:
+            if not asks:
+                program = _program(call, shapes, strict, apart_from_user, modes)
+                check_plain(program)
+                again = None if strict else repeated_draws(program, call)
+                if again is not None:
+                    modes.append(again)
+                    program = _program(call, shapes, strict, apart_from_user, modes)
+                asks = not strict and asks_values(program)
+        except Exception as error:  # whatever the user's code or torch raises while tracing
+            asks = not strict and failed_on_values(error)
+            if not asks:
+                raise
+        if asks:
+            caught.clear()
+            hits = hits_of_all()
+            modes.append(without_values())
+            program = _program(call, shapes, strict, apart_from_user, modes, hits)
+            again = repeated_draws(program, call)
+            if again is not None:
+                program = _program(call, shapes, strict, apart_from_user, [*modes, again], hits)
+            check_idle(hits, call)
+    notes = single_notes(single)
+    for item in caught:
+        assigned = re.match(_ASSIGNED, str(item.message))
+        if str(item.message).startswith(_NEEDLESS):
+            continue
+        if assigned is None:
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+        elif "_flat_weights" not in assigned[1]:  # a recurrent layer's list of its own weights, set to the same again
+            notes.append(f"the model sets {assigned[1]} when it is called; an ONNX graph does not")
+    return program, tuple(dict.fromkeys(notes))
+
+
+def _program(
+    call: Call,
+    shapes: object,
+    strict: bool,
+    apart_from_user: bool,
+    modes: Sequence[TorchFunctionMode],
+    hits: hits_of_all | None = None,
+) -> ExportedProgram:
+    with quiet(), ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(mode)
+        shell = shell_of(call.module) if apart_from_user else None
+        for module in (call.module,) if shell is None else (shell, call.module):
+            known = nullcontext() if hits is None else known_constants(call.module, module)
+            sizes = nullcontext() if hits is None else sizes_kept(call.module)
+            with known, sizes, hits or nullcontext(), hooked(module, modes):
+                program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+            if module is call.module or not reaches_past(program, call.module):
+                break
+        return program
