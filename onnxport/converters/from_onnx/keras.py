@@ -20,6 +20,7 @@ from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.keras.backend import scope_name
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel, RunTimeModel
+from onnxport.opset_maps.from_onnx.keras.sizes import MOVED
 from onnxport.opset_maps.from_onnx.values import carrier
 
 
@@ -57,7 +58,11 @@ def functional(model: ir.Model) -> OnnxModel:
     inputs = [_input(xp, value) for value in walk.inputs]
     if not inputs:
         raise UnsupportedOperator("a graph without inputs makes no Keras model")
-    xp.anchor = inputs[0]
+    xp.anchor = xp.sizes.first = inputs[0]
+    xp.sizes.anchor = next((item for item in inputs if item.dtype in MOVED), None)
+    for item, value in zip(inputs[1:], walk.inputs[1:], strict=True):
+        if _first_name(value) is not None and _first_name(value) == _first_name(walk.inputs[0]):
+            xp.sizes.mark_batch(item)
     if not walk.outputs:
         raise UnsupportedOperator("a graph without outputs makes no Keras model")
     taken = list(inputs)
@@ -68,6 +73,12 @@ def functional(model: ir.Model) -> OnnxModel:
         finals.append(_output(xp, result, value, taken))
     name = xp.layer_name((model.graph.name or "onnx").replace("/", "."))
     return OnnxModel(inputs if len(inputs) > 1 else inputs[0], finals if len(finals) > 1 else finals[0], name=name)
+
+
+def _first_name(value: ir.Value) -> str | None:
+    """The name of a size along axis 0: inputs that share it are as long, as ONNX has it."""
+    first = value.shape[0] if value.shape is not None and value.shape.rank() else None
+    return first.value if isinstance(first, ir.SymbolicDim) else None
 
 
 def save(obj: OnnxModel | RunTimeModel, path: str | os.PathLike[str]) -> None:

@@ -16,11 +16,12 @@ from onnxport.opset_maps.from_onnx.keras.coding import encode
 from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
 from onnxport.opset_maps.from_onnx.keras.primitives import results_of
 from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator, form_of, results_of_call
+from onnxport.opset_maps.from_onnx.keras.sizes import MOVED
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Call, Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.values import Int, Ints, UnknownUntilRun, all_known, known
+from onnxport.opset_maps.from_onnx.values import Array, Axes, Int, Ints, UnknownUntilRun, all_known, known
 
 
 def _or_layer(name: str, recognise: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,16 +66,56 @@ class KerasArrays(KerasControlFamily):
         if isinstance(x, Parameter) and all_known(shape):
             return x.after("reshape", shape)
         plain = self.is_symbolic(x) and not x.dtype.startswith("complex")
+        shape = self._completed(x, shape) if plain else shape
+        if plain and (same := self._of_the_batch(x, shape)) is not None:
+            return same
         inner, batched = shape[1:], len(shape) > 0 and self.is_batch(shape[0], x)
+        if plain and batched and sum(not known(n) for n in inner) == 1 and -1 not in inner:
+            inner = [n if known(n) else -1 for n in inner]  # what is left of the elements
         if plain and len(inner) and all_known(inner) and batched:
             sizes = [int(n) for n in inner]
             # Keras' layer leaves axis 0 alone, which need not be the batch's, as where its rows were cut to pieces.
             alike = None not in x.shape[1:] and math.prod(x.shape[1:]) == math.prod(sizes)
-            if alike or known(shape[0]) or self.is_size_of(shape[0], x) or self.has_batch(x):
+            if alike or known(shape[0]) or self.sizes.is_of(shape[0], x, 0):
                 return recognised.reshape(self, x, sizes)
         result = self.record("reshape", x, tuple(shape))
-        if batched and self.is_symbolic(result) and not known(shape[0]) and not self.is_size_of(shape[0], x):
-            self.mark_batch(result)
+        if (multiple := self.sizes.batches(shape[0]) if len(shape) else None) is not None and self.is_symbolic(result):
+            self.sizes.mark_batch(result, multiple)
+        return result
+
+    def _completed(self, x: keras.KerasTensor, shape: Sequence[Int]) -> Sequence[Int]:
+        """A shape with the number that -1 stands for where all sizes of `x` that are not known stand in it."""
+        places = [
+            next((i for i in range(len(x.shape)) if self.sizes.is_of(n, x, i)), None) for n in shape if not known(n)
+        ]
+        unknown = [i for i, n in enumerate(x.shape) if n is None]
+        others = math.prod(n for n in shape if known(n) and n != -1)
+        total = math.prod(n for n in x.shape if n is not None)
+        if places != unknown or -1 not in shape or not others or total % others:
+            return shape
+        return [total // others if known(n) and n == -1 else n for n in shape]
+
+    def _of_the_batch(self, x: keras.KerasTensor, shape: Sequence[Int]) -> Any:
+        """A reshape to so many rows for each element of the batch, whatever -1 stands for; None where it is another."""
+        inner = [int(n) if known(n) else None for n in shape[1:]]
+        if None in inner or None in x.shape[1:] or not x.shape or not shape or 0 in x.shape[1:]:
+            return None
+        if known(shape[0]):
+            return x if shape[0] == -1 and tuple(inner) == tuple(x.shape[1:]) else None
+        before, after = self.sizes.multiple(x), self.sizes.batches(shape[0])
+        if before is None or after is None:
+            return None
+        total, others = (
+            before * math.prod(x.shape[1:]),
+            after * math.prod(n for n in inner if n is not None and n != -1),
+        )
+        if not others or total % others or (-1 not in inner and total != others):
+            return None
+        sizes = [total // others if n == -1 else int(n or 0) for n in inner]
+        if before == after and sizes:
+            return recognised.reshape(self, x, sizes)
+        result = self.record("reshape", x, (-1, *sizes))
+        self.sizes.mark_batch(result, after)
         return result
 
     def expand_dims(self, x: KerasValue, axis: Ints) -> KerasValue:
@@ -103,7 +144,7 @@ class KerasArrays(KerasControlFamily):
         return None
 
     def softmax(self, x: KerasValue, axis: int) -> KerasValue:
-        if not self.is_symbolic(x) or axis == 0:
+        if not self.is_symbolic(x) or axis == 0 or x.dtype not in recognised.FLOATS:
             return self.record("softmax", x, axis)
         place = -1 if axis == self.ndim(x) - 1 else axis
         return self.apply(keras.layers.Softmax(place, name=self.layer_name("softmax"), dtype=x.dtype), x)
@@ -115,6 +156,17 @@ class KerasArrays(KerasControlFamily):
     conv_last = _or_layer("conv_last", recognised.convolution)
     conv_transpose_last = _or_layer("conv_transpose_last", recognised.transposed_convolution)
     max_pool_last = _or_layer("max_pool_last", recognised.max_pooling)
+
+    def logsumexp(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
+        return (
+            Namespace.logsumexp(self, x, axis, keepdims)
+            if self.is_symbolic(x)
+            else self.record("logsumexp", x, axis, keepdims)
+        )
+
+    def lookup(self, x: KerasValue, keys: Array) -> KerasValue:
+        whole = self.is_symbolic(x) and x.dtype in MOVED and keys.dtype != object
+        return Namespace.lookup(self, x, keys) if whole else self.record("lookup", x, keys)
 
     def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
         # Keras' layer declares its own type for all that it joins.
@@ -147,8 +199,8 @@ class KerasArrays(KerasControlFamily):
 _RECORDED = (
     "full arange astype bitcast complex real imag divide floor_mod trunc_mod pow where "
     "bitwise_left_shift bitwise_right_shift bitwise_invert logical_not isnan isinf equal clip sum prod min argmax argmin "
-    "cumulative_sum cumulative_prod logsumexp log_softmax stack broadcast_to expand flip tile split slice pad take_along_axis "
-    "gather_nd scatter_elements scatter_nd nonzero compress unique top_k argsort sort one_hot lookup string_case string_concat "
+    "cumulative_sum cumulative_prod log_softmax stack broadcast_to expand flip tile split slice pad take_along_axis "
+    "gather_nd scatter_elements scatter_nd nonzero compress unique top_k argsort sort one_hot string_case string_concat "
     "string_split regex_full_match einsum det sum_pool_last fft"
 ).split()
 

@@ -1,11 +1,13 @@
 """Primitives that `keras.ops` has with the same numbers: a model of these and of Keras' own layers loads without onnxport.
 
+Elementwise ones stand in `arithmetic`.
 Each function takes a primitive's arguments (symbolic tensors, NumPy arrays and Python numbers) and gives the result, or None
 where `keras.ops` has no operation that is surely the same.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, TypeGuard
@@ -14,132 +16,26 @@ import keras
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.elementwise import ROWS
-from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, Pads, all_known, known
-
-_REALS = ("float32", "float64")
-_WHOLE = ("int32", "int64")
-_HELD = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64", ir.DataType.INT64: "int64"}
-_COMPARED = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
-# Rows that are the same for integers too: neither rounding nor division is in them.
-_ON_INTEGERS = frozenset({"Add", "Sub", "Mul", "Neg", "Abs", "Max", "Min", *_COMPARED})
-_ON_TRUTHS = frozenset({"And", "Or", "Xor"})
-# Rows whose form in Keras is less exact than that of the frameworks, or another at the edges.
-_OTHERWISE = frozenset(
-    "Erf Mish HardSwish Sign trunc log2 log10 exp2 expm1 log1p floor_div floor_mod atan2 div_no_nan hypot logaddexp".split()
+from onnxport.opset_maps.from_onnx.keras.arithmetic import (
+    ARITHMETIC,
+    HALVES,
+    NATIVE,
+    REALS,
+    SHORT,
+    WHOLE,
+    has_type,
+    in_single,
+    in_type,
+    is_keras_tensor,
+    shared_type,
 )
-_ROWS = {row.onnx: row.keras for row in ROWS if row.keras and row.onnx not in _OTHERWISE}
-
-
-def _symbolic(x: object) -> TypeGuard[keras.KerasTensor]:
-    return isinstance(x, keras.KerasTensor) and x.shape is not None
-
-
-def _of(x: object, *dtypes: str) -> bool:
-    return _symbolic(x) and x.dtype in dtypes
-
-
-def _kind(xs: Sequence[Any]) -> str | None:
-    """The element type that operands share, of which Python numbers have every one."""
-    dtypes = {x.dtype if _symbolic(x) else x.dtype.name for x in xs if _symbolic(x) or isinstance(x, np.ndarray)}
-    plain = all(_symbolic(x) or isinstance(x, (np.ndarray, bool, int, float)) for x in xs)
-    return dtypes.pop() if plain and len(dtypes) == 1 else None
-
-
-def _fitting(xs: Sequence[Any], dtype: str) -> list[Any]:
-    """Operands with Python numbers as arrays of the element type."""
-    return [np.asarray(x, dtype) if isinstance(x, (bool, int, float)) else x for x in xs]
-
-
-def _elementwise(name: str, *xs: Any) -> Any:
-    dtype = _kind(xs)
-    if dtype is None:
-        return None
-    if (
-        name == "Erf"
-    ):  # TensorFlow's kernel of float32 is off by four units in the last place, that of float64 gives NaN of infinity
-        x = _clip(xs[0], -6.0, 6.0) if dtype == "float32" else None  # the nearest number is 1 from there on
-        return None if x is None else keras.ops.cast(keras.ops.erf(keras.ops.cast(x, "float64")), "float32")
-    suits = dtype in _REALS or (dtype in _WHOLE and name in _ON_INTEGERS) or (dtype == "bool" and name in _ON_TRUTHS)
-    if name not in _ROWS or not suits:
-        return None
-    if dtype != "bool" and name in _ON_TRUTHS:
-        return None
-    if (
-        name == "Reciprocal" and dtype == "float64"
-    ):  # Keras calls its result float32, so that the next layer makes it that
-        return _divide(1.0, *xs)
-    if name == "Add" and not _added_plainly(*xs):
-        xs = xs[::-1]
-        if not _added_plainly(*xs):
-            return None
-    return _dense(getattr(keras.ops, _ROWS[name])(*_fitting(xs, dtype)))
-
-
-def _dense(x: keras.KerasTensor) -> Any:
-    """`x` where Keras holds it to be sparse, as it does of every product with a constant (Keras 3.15)."""
-    return keras.ops.cast(x, x.dtype) if x.sparse else x
-
-
-def _added_plainly(x: Any, y: Any) -> bool:
-    """Whether Keras adds y as it broadcasts.
-
-    On TensorFlow it takes what has one axis of more than one element for a bias of the last axis of x or else of axis 1,
-    wherever that axis is (Keras 3.15).
-    """
-    a, b = (tuple(getattr(item, "shape", ())) for item in (x, y))
-    if len(a) < 2:
-        return True
-    large = [i for i, n in enumerate(b) if n is not None and n > 1]
-    vector = large if large else [i for i, n in enumerate(b) if n is None]
-    if len(large) > 1 or not vector:
-        return len(large) > 1 or len(b) <= len(a)
-    fits = a[-1] is not None and a[-1] > 1
-    return 0 not in b and len(b) <= len(a) and fits and all(i == len(b) - 1 for i in vector)
-
-
-def _divide(a: Any, b: Any) -> Any:
-    dtype = _kind((a, b))
-    return _dense(keras.ops.divide(*_fitting((a, b), dtype))) if dtype in _REALS else None
-
-
-def _pow(a: Any, b: Any) -> Any:
-    dtype = _kind((a, b))
-    return keras.ops.power(*_fitting((a, b), dtype)) if dtype in _REALS and _symbolic(a) else None
-
-
-def _equal(a: Any, b: Any) -> Any:
-    dtype = _kind((a, b))
-    return keras.ops.equal(*_fitting((a, b), dtype)) if dtype in (*_REALS, *_WHOLE, "bool") else None
-
-
-def _where(condition: Any, a: Any, b: Any) -> Any:
-    dtype = _kind((a, b))
-    if dtype not in (*_REALS, *_WHOLE, "bool") or _kind((condition,)) != "bool":
-        return None
-    return keras.ops.where(condition, *_fitting((a, b), dtype))
-
-
-def _logical_not(x: Any) -> Any:
-    return keras.ops.logical_not(x) if _of(x, "bool") else None
-
-
-def _on_reals(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda x: function(x) if _of(x, *_REALS) else None
-
-
-def _clip(x: Any, low: Any = None, high: Any = None) -> Any:
-    given = [item for item in (low, high) if item is not None]
-    dtype = _kind((x, *given))
-    if dtype not in (*_REALS, *_WHOLE) or not _symbolic(x):
-        return None
-    x = x if low is None else keras.ops.maximum(x, *_fitting([low], dtype))
-    return x if high is None else keras.ops.minimum(x, *_fitting([high], dtype))
+from onnxport.opset_maps.from_onnx.keras.sizes import MOVED
+from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, Pads, all_known, known
 
 
 def _moving(x: object) -> TypeGuard[keras.KerasTensor]:
     """Whether an operation that only moves elements takes it."""
-    return _of(x, *_REALS, *_WHOLE, "bool", "float16", "bfloat16")
+    return has_type(x, *MOVED)
 
 
 def _permute_dims(x: Any, axes: Ints) -> Any:
@@ -163,40 +59,79 @@ def _expand_dims(x: Any, axis: Ints) -> Any:
 
 
 def _squeeze(x: Any, axis: Ints) -> Any:
+    if _moving(x) and len(axis) == 1 and x.shape[axis[0]] is None:
+        return _picked(x, int(axis[0]))
     if not _moving(x) or any(x.shape[place] != 1 for place in axis):
         return None
     return keras.ops.squeeze(x, tuple(sorted(int(item) for item in axis)))
 
 
+def _picked(x: Any, axis: int) -> Any:
+    """What a slice of one place of an axis of unknown size was cut from, at that place."""
+    operation, index, _ = x._keras_history
+    node = operation._inbound_nodes[index]
+    if type(operation).__name__ != "GetItem":
+        return None
+    whole, key = node.arguments.args[0], node.arguments.args[1:] or (node.arguments.kwargs.get("key"),)
+    cut = key[0] if isinstance(key[0], tuple) else ()
+    if len(cut) <= axis or any(part != slice(None) for i, part in enumerate(cut) if i != axis):
+        return None
+    place = cut[axis].start or 0
+    if cut[axis] not in (slice(cut[axis].start, place + 1), slice(-1, None)):
+        return None
+    return whole[(*[slice(None)] * axis, place)]
+
+
 def _joined(function: Callable[..., Any]) -> Callable[..., Any]:
     def operation(xs: Sequence[Any], axis: int) -> Any:
-        return function(list(xs), int(axis)) if _kind(xs) is not None and any(map(_moving, xs)) else None
+        return function(list(xs), int(axis)) if shared_type(xs) is not None and any(map(_moving, xs)) else None
 
     return operation
 
 
 def _astype(x: Any, dtype: ir.DataType, saturate: bool = True) -> Any:
-    """Casts that round nothing but to the nearest: of whole numbers and truths, and between real ones."""
-    held = _HELD.get(dtype)
-    widening = _of(x, "bool", *_WHOLE) and held is not None
-    return keras.ops.cast(x, held) if widening or (_of(x, *_REALS) and held in _REALS) else None
+    held = NATIVE.get(dtype)
+    if held is None or not _moving(x):
+        return None
+    if keras.backend.backend() == "torch" and held in SHORT and "float" in x.dtype:
+        x = keras.ops.cast(x, "int64")  # so that what is out of range wraps
+    return keras.ops.cast(x, held)
 
 
-# Keras' own max and min raise for a batch of 0.
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+    @in_single
     def operation(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-        if not _of(x, *_REALS) or (axis is not None and not len(axis)):
+        if not has_type(x, *REALS) or (axis is not None and not len(axis)):
             return None
         return function(x, axis=None if axis is None else [int(item) for item in axis], keepdims=bool(keepdims))
 
     return operation
 
 
+def _extreme(function: Callable[..., Any], beside: Callable[..., Any], sign: int) -> Callable[..., Any]:
+    """Keras' own raises where there are no elements, unless it is given what is there then."""
+
+    def operation(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+        if not has_type(x, *REALS, *WHOLE) or (axis is not None and not len(axis)):
+            return None
+        first = (
+            -sign * np.inf if x.dtype in REALS else int(np.iinfo(x.dtype).min if sign > 0 else np.iinfo(x.dtype).max)
+        )
+        if axis is None and not keepdims:
+            return in_type(function(x, initial=first), x.dtype)
+        places = list(range(len(x.shape))) if axis is None else [int(item) for item in axis]
+        if keras.backend.backend() == "torch":  # where that has another shape
+            return beside(x, axis=places, keepdims=bool(keepdims)) if all(x.shape[i] for i in places) else None
+        return function(x, axis=places, keepdims=bool(keepdims), initial=first)
+
+    return operation
+
+
 def _place_of(function: Callable[..., Any]) -> Callable[..., Any]:
     def operation(x: Any, axis: int, keepdims: bool = False) -> Any:
-        if not _of(x, *_REALS, *_WHOLE):
+        if not has_type(x, *REALS, *WHOLE):
             return None
-        if x.dtype in _REALS:  # on TensorFlow Keras holds 0 to be greater than -0
+        if x.dtype in REALS:  # on TensorFlow Keras holds 0 to be greater than -0
             zero = np.asarray(0, x.dtype)
             x = keras.ops.where(keras.ops.equal(x, zero), zero, x)
         return keras.ops.cast(function(x, axis=int(axis), keepdims=bool(keepdims)), "int64")
@@ -204,13 +139,16 @@ def _place_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+@in_single
 def _matmul(a: Any, b: Any) -> Any:
-    if _kind((a, b)) not in _REALS or len(a.shape) < 2 or len(a.shape) != len(b.shape):
+    if shared_type((a, b)) not in REALS or not all(len(item.shape) for item in (a, b)):
         return None
     return keras.ops.matmul(a, b)
 
 
 def _slice(x: Any, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Any:
+    if step == -1 and stop is None and start in (None, -1) and _moving(x):
+        return _flip(x, (axis,))
     limit = (1 << 31) - 1  # no axis is longer
     bounds = [int(bound) for bound in (start, stop) if bound is not None and known(bound)]
     if not _moving(x) or len(bounds) < sum(bound is not None for bound in (start, stop)) or step < 1:
@@ -232,11 +170,12 @@ def _split(x: Any, sizes: Sequence[Int], axis: int) -> Any:
 
 
 def _take(x: Any, indices: Any, axis: int) -> Any:
-    if not _of(x, *_REALS, *_WHOLE) or not isinstance(indices, np.ndarray) or indices.dtype.name not in _WHOLE:
+    if shared_type((x,)) not in MOVED or shared_type((indices,)) not in WHOLE:
         return None
     size = x.shape[axis]
-    if size is None or (indices.size and (indices.min() < 0 or indices.max() >= size)):
-        return None
+    if isinstance(indices, np.ndarray) and indices.size:
+        if size is None or indices.min() < 0 or indices.max() >= size:
+            return None
     return keras.ops.take(x, indices, int(axis))
 
 
@@ -249,15 +188,79 @@ def _expand(x: Any, shape: Sequence[Int]) -> Any:
 
 def _pad(x: Any, pads: Pads, mode: str = "constant", value: object = 0) -> Any:
     amounts = [[int(n) for n in pair if known(n) and n >= 0] for pair in pads]
-    if mode != "constant" or not _of(x, *_REALS) or any(len(pair) < 2 for pair in amounts):
+    if mode != "constant" or not has_type(x, *REALS, *HALVES) or any(len(pair) < 2 for pair in amounts):
         return None
     if not isinstance(value, (int, float, np.ndarray)) or np.size(value) != 1:
         return None
     return keras.ops.pad(x, amounts, "constant", constant_values=float(np.reshape(value, ())))
 
 
+def _softmax(x: Any, axis: int) -> Any:
+    return keras.ops.softmax(x, int(axis)) if has_type(x, *REALS) else None
+
+
 def _log_softmax(x: Any, axis: int) -> Any:
-    return keras.ops.log_softmax(x, int(axis)) if _of(x, *_REALS) else None
+    return keras.ops.log_softmax(x, int(axis)) if has_type(x, *REALS) else None
+
+
+def _cumulative_sum(x: Any, axis: int) -> Any:
+    cut = keras.backend.backend() == "torch" and has_type(x, "int64")  # as of the greatest
+    return in_type(keras.ops.cumsum(x, axis=int(axis)), x.dtype) if has_type(x, *REALS, *WHOLE) and not cut else None
+
+
+def _flip(x: Any, axis: Ints) -> Any:
+    return keras.ops.flip(x, axis=[int(item) for item in axis]) if _moving(x) and len(axis) else None
+
+
+def _tile(x: Any, repeats: Sequence[Int]) -> Any:
+    if not _moving(x) or not all_known(repeats) or len(repeats) != len(x.shape) or 0 in repeats:
+        return None
+    return keras.ops.tile(x, [int(n) for n in repeats])
+
+
+@in_single
+def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
+    """A convolution whose kernel is computed; of the layers that hold one `recognised` knows."""
+    if not has_type(x, *REALS) or shared_type((x, w)) != x.dtype or (bias is not None and not has_type(bias, x.dtype)):
+        return None
+    strides, dilations, pads = (tuple(form[name]) for name in ("strides", "dilations", "pads"))
+    groups, spatial = form.get("groups", 1), len(x.shape) - 2
+    if spatial not in (1, 2, 3) or x.shape[-1] is None or None in w.shape or not all(map(all_known, pads)):
+        return None
+    depthwise = groups == x.shape[-1] and w.shape[1] == 1 and groups > 1 and spatial == 2 and len(set(strides)) == 1
+    if (groups > 1 and not depthwise) or (any(s > 1 for s in strides) and any(d > 1 for d in dilations)):
+        return None
+    if any(amount for pair in pads for amount in pair):
+        x = keras.ops.pad(x, [(0, 0), *((a, b) for a, b in pads), (0, 0)])
+    how: dict[str, Any] = {
+        "strides": strides,
+        "padding": "valid",
+        "data_format": "channels_last",
+        "dilation_rate": dilations,
+    }
+    if depthwise:
+        columns = x.shape[2]
+        if columns is None or columns - (w.shape[3] - 1) * dilations[1] - 1 < strides[1]:
+            return None  # TensorFlow (2.21) computes a single column of one channel wrong
+        kernel = _ordered(w, (2, 3, 0, 1))
+        shape = (*w.shape[2:], groups, w.shape[0] // groups)
+        kernel = keras.ops.reshape(kernel, shape) if is_keras_tensor(kernel) else kernel.reshape(shape)
+        if len(set(dilations)) > 1:
+            return None
+        how |= {"strides": int(strides[0]), "dilation_rate": int(dilations[0])}  # of a pair Keras' files make a list
+        result = keras.ops.depthwise_conv(x, kernel, **how)
+    else:
+        result = keras.ops.conv(x, _ordered(w, (*range(2, spatial + 2), 1, 0)), **how)
+    return result if bias is None else keras.ops.add(result, bias)
+
+
+def _ordered(w: Any, axes: Ints) -> Any:
+    return keras.ops.transpose(w, axes) if is_keras_tensor(w) else np.transpose(w, axes)
+
+
+def _einsum(equation: str, *xs: Any) -> Any:
+    fits = shared_type(xs) in REALS and all(part.isalpha() for part in re.split(",|->", equation))
+    return keras.ops.einsum(equation, *xs) if fits else None
 
 
 def _identity(x: Any) -> Any:
@@ -265,15 +268,7 @@ def _identity(x: Any) -> Any:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "elementwise": _elementwise,
-    "divide": _divide,
-    "pow": _pow,
-    "equal": _equal,
-    "where": _where,
-    "logical_not": _logical_not,
-    "isnan": _on_reals(keras.ops.isnan),
-    "isinf": _on_reals(keras.ops.isinf),
-    "clip": _clip,
+    **ARITHMETIC,
     "permute_dims": _permute_dims,
     "reshape": _reshape,
     "expand_dims": _expand_dims,
@@ -283,6 +278,13 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "astype": _astype,
     "sum": _reduced(keras.ops.sum),
     "mean": _reduced(keras.ops.mean),
+    "max": _extreme(keras.ops.max, keras.ops.amax, 1),
+    "min": _extreme(keras.ops.min, keras.ops.amin, -1),
+    "cumulative_sum": _cumulative_sum,
+    "flip": _flip,
+    "tile": _tile,
+    "conv_last": _conv_last,
+    "einsum": _einsum,
     "prod": _reduced(keras.ops.prod),
     "argmax": _place_of(keras.ops.argmax),
     "argmin": _place_of(keras.ops.argmin),
@@ -293,6 +295,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "broadcast_to": _expand,
     "pad": _pad,
+    "softmax": _softmax,
     "log_softmax": _log_softmax,
     "identity": _identity,
 }

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard, Unpack
 
 import keras
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily, KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.values import Array, Axes, GroupedStrides, Ints, PaddedStrides, Strides, known
@@ -321,8 +322,11 @@ def pooling(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Ints
 
 def max_pooling(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Ints, **form: Unpack[Strides]) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
-    if not xp.is_symbolic(x) or not has_pooling(x, len(kernel)):
+    if not xp.is_symbolic(x) or any(d != 1 for d in form["dilations"]):
         return None
-    if any(d != 1 for d in form["dilations"]):
+    if x.dtype in ("float16", "bfloat16", "int8", "uint8"):  # each of whose numbers FLOAT has
+        wide = max_pooling(xp, xp.astype(x, ir.DataType.FLOAT), kernel, **form)
+        return None if wide is None else xp.astype(wide, xp.dtype(x))
+    if not has_pooling(x, len(kernel)):
         return None
     return pooling(xp, "Max", x, kernel, form["strides"], "valid")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard
@@ -13,10 +14,11 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_number
 from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, plain_name, scope_name
-from onnxport.opset_maps.from_onnx.keras.batches import has_batch
+from onnxport.opset_maps.from_onnx.keras.batches import batch_multiple
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight
+from onnxport.opset_maps.from_onnx.keras.sizes import SIZED, Sizes, carried
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Array,
@@ -108,6 +110,7 @@ class KerasTensorFamily(Namespace):
         eager: the namespace of Keras' backend.
         names: names of layers taken so far.
         anchor: an input of the model, on which what has no operand of its own is called.
+        sizes: what is known of the sizes that only the running model has.
         products: products to which a bias may still be added, by their results' ids: the result, and what makes the layer anew.
     """
 
@@ -121,11 +124,10 @@ class KerasTensorFamily(Namespace):
         self.products: dict[int, tuple[Any, Callable[[Parameter], Any]]] = {}
         self._made: list[Any] = []
         self._order: dict[int, int] = {}
-        self._batched: set[int] = set()
         self._weights: dict[Any, Any] = {}
         self._layers: dict[Any, Any] = {}
         self._axis_sizes: dict[tuple[int, int], Any] = {}
-        self._size_of: dict[int, tuple[Any, Any, int]] = {}
+        self.sizes = Sizes()
 
     def layer_name(self, name: str) -> str:
         """A layer name that Keras accepts and no other layer of the model has."""
@@ -155,16 +157,8 @@ class KerasTensorFamily(Namespace):
     def _take(self, tensor: Any) -> None:
         self._order[id(tensor)] = len(self._made)
         self._made.append(tensor)
-        if has_batch(tensor, self.has_batch):
-            self.mark_batch(tensor)
-
-    def mark_batch(self, tensor: object) -> None:
-        """Axis 0 of a recorded tensor is the batch's from now on."""
-        self._batched.add(id(tensor))
-
-    def has_batch(self, x: object) -> bool:
-        """Whether axis 0 of `x` is the batch's for certain."""
-        return x is self.anchor or id(x) in self._batched
+        if (multiple := batch_multiple(tensor, self.sizes.multiple)) is not None:
+            self.sizes.mark_batch(tensor, multiple)
 
     def layer(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """The layer of `key`: the same one each time, so that a weight used twice stays one."""
@@ -174,6 +168,7 @@ class KerasTensorFamily(Namespace):
 
     def record(self, name: str, *args: object, **kwargs: object) -> Any:
         """A primitive: a layer where an operand is symbolic or a weight, else its result."""
+        args, kwargs = replaced((args, kwargs), self._is_written, self._written)
         if not any(_is_recorded(item) for item in _leaves((args, kwargs))):
             return getattr(self.eager, name)(*args, **kwargs)
         if (plain := self._as_operation(name, args, kwargs)) is not None:
@@ -219,20 +214,41 @@ class KerasTensorFamily(Namespace):
                 return operands[-1]
             return array
 
-        if name not in OPERATIONS:
+        if name not in OPERATIONS and name not in SIZED:
             return None
         wanted = (keras.KerasTensor, Parameter)
         args, kwargs = replaced(
             (args, kwargs), lambda item: isinstance(item, wanted) or self.eager.is_tensor(item), operand
         )
-        result = OPERATIONS[name](*args, **kwargs)
-        if result is None:
-            return None
-        for tensor in _computed(result, operands):
-            operation = tensor._keras_history.operation
-            operation.name = self.layer_name(type(operation).__name__.lower())
-            self._take(tensor)
+        result = OPERATIONS[name](*args, **kwargs) if name in OPERATIONS else None
+        if result is None and name in SIZED:
+            result = SIZED[name](self.sizes, *args, **kwargs)
+        if result is not None:
+            self._take_computed(result, operands)
         return result
+
+    def _take_computed(self, result: object, operands: Sequence[Any]) -> None:
+        """Records what operations of Keras compute between operands and a result."""
+        for tensor in _computed(result, {*self._order, *map(id, operands)}):
+            operation = tensor._keras_history.operation
+            if not isinstance(operation, keras.layers.Layer):
+                operation.name = self.layer_name(type(operation).__name__.lower())
+            self._take(tensor)
+
+    def _is_written(self, item: object) -> bool:
+        """Whether it is a weight that is not trained, and small enough to stand in the model's description."""
+        if not isinstance(item, Parameter) or self._trains(item):
+            return False
+        return item.dtype != ir.DataType.STRING and math.prod(item.shape) * 8 <= _DESCRIBED_BYTES
+
+    def _written(self, item: Parameter) -> Any:
+        key = (item.key, "written")
+        if key not in self._weights:
+            self._weights[key] = self.eager.constant(item.array(), item.dtype)
+        return self._weights[key]
+
+    def _trains(self, item: Parameter) -> bool:
+        return item.dtype.is_floating_point() and not is_written_number(item.value)
 
     def _content(self, item: object) -> Array:
         """An eager tensor's content."""
@@ -260,7 +276,11 @@ class KerasTensorFamily(Namespace):
             raise UnsupportedOperator("a Keras model holds no strings")
         if array.dtype.name.startswith("float8"):  # of which Keras' initializers make no weights
             raise UnsupportedOperator(f"a Keras model holds no weights of {array.dtype.name}")
-        layer = Weight(array.shape, array.dtype.name, plain_name(name), name=self.layer_name(name), trainable=trainable)
+        layer_name = self.layer_name(name)
+        if (table := carried(self.sizes, array, layer_name, trainable)) is not None:
+            self._take_computed(table, ())
+            return table
+        layer = Weight(array.shape, array.dtype.name, plain_name(name), name=layer_name, trainable=trainable)
         layer.value.assign(array)
         return self.apply(layer, self.anchor)
 
@@ -280,8 +300,7 @@ class KerasTensorFamily(Namespace):
                 content = self.eager.constant(item.array(), item.dtype)
                 self._weights[item.key] = self.record("given", self.anchor, content)
             else:
-                trainable = item.dtype.is_floating_point() and not is_written_number(item.value)
-                self._weights[item.key] = self._weight(item.array(), item.name, trainable=trainable)
+                self._weights[item.key] = self._weight(item.array(), item.name, trainable=self._trains(item))
         return self._weights[item.key]
 
     def is_tensor(self, x: object) -> TypeGuard[KerasValue]:
@@ -307,26 +326,22 @@ class KerasTensorFamily(Namespace):
         return tuple(self._axis_size(x, i) if n is None else n for i, n in enumerate(self.static_shape(x) or ()))
 
     def _axis_size(self, x: object, axis: int) -> Any:
+        if axis == 0 and self.sizes.has_batch(x) and not (self.static_shape(self.sizes.first) or (1,))[0]:
+            x = self.sizes.first
         if (id(x), axis) not in self._axis_sizes:
             size = self.record("axis_size", x, axis)
             self._axis_sizes[id(x), axis] = size
-            self._size_of[id(size)] = (size, x, axis)
+            self.sizes.note(size, x, axis)
         return self._axis_sizes[id(x), axis]
 
     def is_size(self, n: Int) -> bool:
-        return id(n) in self._size_of
+        return self.sizes.source(n) is not None
 
     def is_batch(self, n: Int, x: KerasValue) -> bool:
         """Whether a size is the batch's, or that of axis 0 of `x`."""
         if known(n):
             return bool(self.static_shape(x)) and (self.static_shape(x) or ())[0] == n
-        result = self._size_of.get(id(n))
-        return result is not None and result[2] == 0 and (result[1] is x or result[1] is self.anchor)
-
-    def is_size_of(self, n: Int, x: KerasValue) -> bool:
-        """Whether a size that the run tells is that of axis 0 of `x`."""
-        result = self._size_of.get(id(n))
-        return result is not None and result[1] is x and result[2] == 0
+        return self.sizes.batches(n) == 1 or self.sizes.is_of(n, x, 0)
 
     def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):
@@ -357,7 +372,22 @@ class KerasTensorFamily(Namespace):
         return host_array([self.record("element", x, i) for i in range(length)])
 
     def int_op(self, name: IntOp, *operands: Int) -> Int:
-        return self.record("int_op", name, *operands)
+        sizes = [item for item in operands if self.is_size(item)]
+        bounds = [item for item in operands if known(item)]
+        if len(sizes) == len(operands) == 2 and self.sizes.same(*sizes) and name in ("max", "min", "eq"):
+            return True if name == "eq" else sizes[0]
+        if len(operands) != 2 or len(sizes) != 1 or len(bounds) != 1:
+            return self.record("int_op", name, *operands)
+        (size,), (bound,) = sizes, bounds
+        if (name == "eq" and bound < 0) or (name == "max" and bound <= 0):  # no size is below 0
+            return False if name == "eq" else size
+        result = self.record("int_op", name, *operands)
+        x, axis, factor = self.sizes.source(size) or (None, 0, 1)
+        if name == "mul" and bound > 0:
+            self.sizes.note(result, x, axis, factor * bound)
+        elif name in ("div", "floor_div", "ceil_div") and size is operands[0] and bound > 0 and factor % bound == 0:
+            self.sizes.note(result, x, axis, factor // bound)
+        return result
 
     def random(self, law: Law, *args: object) -> KerasValue:
         return self.record(law, self.anchor, *args)
@@ -377,9 +407,8 @@ def _is_recorded(item: object) -> TypeGuard[KerasValue]:
     return isinstance(item, (keras.KerasTensor, Parameter))
 
 
-def _computed(result: object, operands: Sequence[Any]) -> list[Any]:
-    """The tensors between operands and a result, each behind what it is computed of."""
-    done = {id(item) for item in operands}
+def _computed(result: object, done: set[int]) -> list[Any]:
+    """The tensors between those of the ids `done` and a result, each behind what it is computed of."""
     order: list[Any] = []
 
     def visit(tensor: Any) -> None:
@@ -389,7 +418,8 @@ def _computed(result: object, operands: Sequence[Any]) -> list[Any]:
         operation, index, _ = tensor._keras_history
         for item in operation._inbound_nodes[index].input_tensors:
             visit(item)
-        order.append(tensor)
+        if not isinstance(operation, keras.layers.InputLayer):
+            order.append(tensor)
 
     for item in keras.tree.flatten(result):
         visit(item)
