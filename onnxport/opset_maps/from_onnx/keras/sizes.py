@@ -93,7 +93,7 @@ class Sizes:
         return self._zero
 
     def line(self, n: object) -> Any:
-        """A vector of as many ones (INT64) as a size says; None where it is not that of an axis."""
+        """A vector of as many ones (INT64) as the size; None where it is not that of an axis."""
         source = self.source(n)
         if source is None or source[0].dtype not in MOVED:
             return None

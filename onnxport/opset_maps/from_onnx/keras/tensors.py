@@ -137,14 +137,16 @@ class KerasTensorFamily(Namespace):
         """The name of an input, which stays as it is but for what Keras does not accept."""
         return self.names.unique(plain_name(name) or "input")
 
-    def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
+    def apply(
+        self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False, **options: object
+    ) -> Any:
         """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order.
 
         Raises:
             UnsupportedOperator: raised inside of the layer, in its own words: Keras puts its own around every error.
         """
         try:
-            result = layer(list(tensors)) if listed else layer(*tensors)
+            result = layer(list(tensors)) if listed else layer(*tensors, **options)
         except Exception as error:
             refusal = _first_refusal(error)
             if refusal is None or refusal is error:
