@@ -122,7 +122,7 @@ class Sizes:
             line = self.line(token)
             if line is None:
                 return None
-            ends = keras.ops.multiply(keras.ops.cumsum(line, axis=0), np.asarray(-columns))
+            ends = _as_int64(keras.ops.multiply(keras.ops.cumsum(line, axis=0), np.asarray(-columns)))
             self._starts[key] = x, keras.ops.reshape(keras.ops.subtract(ends, np.asarray(-columns)), (-1, 1))
         return self._starts[key][1]
 
@@ -146,7 +146,8 @@ def _ones_along(x: Any, axis: int) -> Any:
 
 
 def _as_int64(x: Any) -> Any:
-    return x if x.dtype == "int64" else keras.ops.cast(x, "int64")
+    # Keras holds a product with a constant to be sparse (3.15).
+    return x if x.dtype == "int64" and not x.sparse else keras.ops.cast(x, "int64")
 
 
 def _axis_size(sizes: Sizes, x: Any, axis: int) -> Any:
@@ -331,11 +332,14 @@ def _gather_nd(sizes: Sizes, x: Any, indices: Any, batch_dims: int = 0) -> Any:
     if batch_dims or not known(depth) or not depth or _name(x) not in MOVED or not isinstance(x, keras.KerasTensor):
         return None
     inner, rest = x.shape[1:depth], x.shape[depth:]
-    if not all(known(n) and n for n in (*inner, *rest)) or _name(indices) not in ("int32", "int64"):
+    if not all(known(n) and n for n in (*inner, *rest)) or not _symbolic(indices):
         return None
+    if indices.dtype not in ("int32", "int64"):
+        return None
+    indices = _as_int64(indices)
     place = indices[..., 0]
     for i, n in enumerate(inner, 1):
-        place = keras.ops.subtract(indices[..., i], keras.ops.multiply(place, np.asarray(-n, _name(indices))))
+        place = keras.ops.subtract(indices[..., i], _as_int64(keras.ops.multiply(place, np.asarray(-n))))
     flat = keras.ops.reshape(x, (-1, *rest)) if depth > 1 else x
     return keras.ops.take(flat, place, axis=0)
 
