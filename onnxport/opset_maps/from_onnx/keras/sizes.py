@@ -37,7 +37,7 @@ class Sizes:
         self._multiples: dict[int, tuple[Any, int]] = {}
         self._sources: dict[int, tuple[Any, Any, int, int]] = {}
         self._ones: dict[tuple[int, int], tuple[Any, Any]] = {}
-        self._zero: Any = None
+        self._nothing: Any = None
         self._flat: dict[int, tuple[Any, Any]] = {}
         self._starts: dict[tuple[int, int], tuple[Any, Any]] = {}
 
@@ -85,12 +85,12 @@ class Sizes:
             return True
         return axis == 0 and self.batches(n) is not None and self.batches(n) == self.multiple(x)
 
-    def zero(self) -> Any:
-        """A scalar of INT32, 0 whatever the inputs are; None where no input is of numbers."""
-        if self._zero is None and self.anchor is not None:
-            first = _corner(self.anchor, None)
-            self._zero = keras.ops.sum(keras.ops.zeros_like(first, dtype="int32"))
-        return self._zero
+    def nothing(self) -> Any:
+        """A scalar that is false whatever the inputs are; None where no input is of numbers."""
+        if self._nothing is None and self.anchor is not None:
+            none = self.anchor[(slice(0, 0),)] if self.anchor.shape else keras.ops.zeros_like(self.anchor)
+            self._nothing = keras.ops.any(none)
+        return self._nothing
 
     def line(self, n: object) -> Any:
         """A vector of as many ones (INT64) as the size; None where it is not that of an axis."""
@@ -225,11 +225,11 @@ def _vector(sizes: Sizes, items: Sequence[Any], shape: Sequence[int], dtype: ir.
 def _given(sizes: Sizes, anchor: Any, constant: Any) -> Any:
     if isinstance(constant, keras.KerasTensor):
         return constant
-    zero = sizes.zero()
-    if not isinstance(constant, np.ndarray) or constant.dtype.name not in MOVED or zero is None:
+    nothing = sizes.nothing()
+    if not isinstance(constant, np.ndarray) or constant.dtype.name not in MOVED or nothing is None:
         return None
     row = constant.reshape(-1)  # of an array without axes Keras' files keep the number alone
-    x = keras.ops.where(keras.ops.equal(zero, np.asarray(0, "int32")), row, row)
+    x = keras.ops.where(nothing, row, row)
     x = x if x.dtype == constant.dtype.name else keras.ops.cast(x, constant.dtype.name)
     return x if constant.ndim == 1 else keras.ops.reshape(x, constant.shape)
 
@@ -350,6 +350,23 @@ _TABLE_TYPES = {"int8": "float16", "uint8": "float16", "int16": "float32", "int3
 _TABLE_BYTES = 1 << 22
 
 
+class _OneRow(keras.layers.Embedding):
+    """An Embedding of one row, which is read without a look-up.
+
+    Keras writes a layer by the module and name of its class: in a file this one is the Embedding that gives the same.
+    """
+
+    __module__ = keras.layers.Embedding.__module__
+    __qualname__ = keras.layers.Embedding.__qualname__
+
+    def call(self, inputs: object) -> Any:
+        """The row, for an index without axes."""
+        return keras.ops.reshape(self.embeddings, (self.output_dim,))
+
+
+_OneRow.__name__ = keras.layers.Embedding.__name__
+
+
 def carried(sizes: Sizes, array: Array, name: str, trainable: bool) -> Any:
     """A weight that no other layer holds: the only row of an Embedding's table, from which it is read exactly.
 
@@ -362,17 +379,15 @@ def carried(sizes: Sizes, array: Array, name: str, trainable: bool) -> Any:
     kind = array.dtype.name
     held = _TABLE_TYPES.get(kind, kind)
     table = array.astype(held).reshape(1, -1)
-    zero = sizes.zero()
-    if kind not in MOVED - {"bool"} or not 0 < table.nbytes <= _TABLE_BYTES or zero is None:
+    nothing = sizes.nothing()
+    if kind not in MOVED - {"bool"} or not 0 < table.nbytes <= _TABLE_BYTES or nothing is None:
         return None
     if held != kind and not np.array_equal(table.astype(kind).reshape(array.shape), array):
         return None
-    layer = keras.layers.Embedding(
-        1, table.size, embeddings_initializer="zeros", trainable=trainable, dtype=held, name=name
-    )
+    layer = _OneRow(1, table.size, embeddings_initializer="zeros", trainable=trainable, dtype=held, name=name)
     layer.build()
     layer.set_weights([table])
-    row = layer(zero)
+    row = layer(nothing)
     row = row if held == kind else keras.ops.cast(row, kind)
     return row if len(array.shape) == 1 else keras.ops.reshape(row, array.shape)
 
