@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -289,6 +290,10 @@ class OnnxModel:
         from onnxport.graph.pickles import put_together
 
         vars(self).update({**state, "model": put_together(state["model"])})
+
+    def _repr_html_(self) -> str:
+        verdict = "" if self.report is None else f"\n{str(self.report).partition(chr(10))[0]}"
+        return f"<pre>{html.escape(self.summary() + verdict)}</pre>"
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.inputs)

@@ -74,7 +74,7 @@ def faceless(x: torch.Tensor) -> torch.Tensor:
 
 
 LINE = "test_mistakes.py:"
-SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDtypeStruct and KerasTensor are
+SPEC = SimpleNamespace(shape=(None, 4), dtype="float32")  # as TensorSpec, ShapeDtypeStruct and KerasTensor are
 
 
 @pytest.mark.pytorch
@@ -85,7 +85,7 @@ SPEC = SimpleNamespace(shape=(3, 4), dtype="float32")  # as TensorSpec, ShapeDty
         (Net(), {"inputs": {"img": X}}, ["forward(image, mask=None)", "missing", "'image'", "given: 'img'"]),
         (Net(), {"inputs": (X, X, X)}, ["forward(image, mask=None)", "too many", "given: 3 by position"]),
         (Net(), {"inputs": (3, 4)}, [LINE, "'image' is int 3, 'mask' is int 4", "pass tensors"]),
-        (Net(), {"inputs": (SPEC,)}, ["SimpleNamespace holds no values", "torch.randn(3, 4)"]),
+        (Net(), {"inputs": (SPEC,)}, ["SimpleNamespace holds no values", "torch.randn(1, 4)"]),
         (Net(), {}, ["no signature", "inputs=(...)"]),
         (None, {"inputs": (X,)}, ["None is given", "return"]),
         (3, {"inputs": (X,)}, ["int is no model", "a module, a function"]),

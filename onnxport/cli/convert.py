@@ -79,14 +79,13 @@ def carry_out(order: Order) -> dict[str, Any]:
     Raises:
         OnnxportError: see `onnxport.convert`.
     """
-    from onnxport.converters.convert import convert as convert_model
     from onnxport.converters.convert import save
 
     target, model, arguments = _prepared(order)
     place = order.output or order.emit_code or _free_place(model, target)
     started = time.perf_counter()
     early = None if order.static else place
-    result = convert_model(model.model, target.name, inputs=model.inputs, output=early, **arguments)
+    result = order.convert()(model.model, target.name, inputs=model.inputs, output=early, **arguments)
     if order.static:
         result = _fixed(result, model, arguments, validate=order.validate)
         result.save(place)
@@ -163,7 +162,7 @@ def survey(order: Order) -> dict[str, Any]:
     from onnxport.converters.convert import convert as convert_model
 
     target, model, arguments = _prepared(replace(order, validate=False))
-    hub = convert_model(model.model, inputs=model.inputs, **arguments)
+    hub = order.convert()(model.model, inputs=model.inputs, **arguments)
     if not target.is_hub:
         convert_model(hub, target.name, validate=False)
     contents = description(hub.model)
@@ -184,6 +183,7 @@ def _prepared(order: Order) -> tuple[Framework, SourceModel, dict[str, Any]]:
         )
     if order.test_data:
         _check_test_data(order, target, folder)
+    order.check_opset()
     model = order.resolve(order.source)
     expected = order.expected or (order.origin and frameworks.get(order.origin).name)
     if expected is not None and model.framework.name != expected:
@@ -261,7 +261,7 @@ def _target(order: Order, source: Framework | None) -> Framework:
     if source is not None and source.hub_folder is not None:  # folders are called Llama-3.2-1B: a dot ends no name
         return frameworks.get(frameworks.HUB)
     known = ", ".join(item for framework in frameworks.registered() for item in framework.files.writes)
-    named = [(item.files.folder, item.name) for item in frameworks.registered()]
+    named = [(item.files.folder, item.name) for item in frameworks.registered() if item.build is not None]
     folders = [f"a {folder.title}'s folder needs --to {name}" for folder, name in named if folder is not None]
     raise InvalidInputError(
         f"--output: {str(order.output)!r} does not say what to convert to: it ends in none of {'; '.join([known, *folders])}"

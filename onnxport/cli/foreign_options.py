@@ -115,6 +115,7 @@ _PROOF = "the proof runs unless --no-validate says otherwise"
 _BESIDE = "weights beyond 2 GB go to a file beside the model by themselves"
 # By option of another tool, or keyword of an API: how the same is written here.
 _WRITTEN = {
+    **dict.fromkeys(("map", "io-map"), "OUTPUT=INPUT behind the two files"),
     **dict.fromkeys(("dynamic-shapes", "dynamic-axes", "dynamic-dims", "dynamic-shape", "dynamic-batch"), _DIMENSIONS),
     **dict.fromkeys(("opset-version", "target-opset", "target-opsets", "onnx-opset"), "--opset 17"),
     **dict.fromkeys(("input-shapes", "overwrite-input-shape", "shape", "shapes"), "--input-shape x=1x3x224x224"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
 from onnxport import frameworks
 from onnxport.cli import options as shared
 from onnxport.cli.options import ProofOptions, Words
+from onnxport.errors import InvalidInputError
+from onnxport.request import OPSETS
 
 _TARGETS = [item.name for item in frameworks.registered() if item.is_hub or item.build is not None]
 
@@ -83,3 +86,21 @@ class Order(ProofOptions):
         str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
     ] = "onnxruntime"
     expected: str | None = None  # the framework that the source has to be of; None for any. No option: an alias sets it
+
+    def check_opset(self) -> None:
+        """Refuses an opset from before 13.
+
+        Raises:
+            InvalidInputError: it is one.
+        """
+        if self.opset is not None and self.opset < OPSETS.start:
+            raise InvalidInputError(
+                f"--opset {self.opset}: a version of ai.onnx from {OPSETS.start} to {OPSETS.stop - 1}; onnxport tf2onnx takes "
+                f"7 to {OPSETS.start - 1} too"
+            )
+
+    def convert(self) -> Callable[..., Any]:
+        """What converts: `onnxport.convert`."""
+        from onnxport.converters.convert import convert
+
+        return convert

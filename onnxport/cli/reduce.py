@@ -48,13 +48,17 @@ def reduce(
 ) -> None:
     """Leaves out nodes as long as the command still fails: what stays is a file to report, with inner values as inputs."""
     with outcome(as_json, f"reducing {model}", verbose=verbose, quiet=quiet), tempfile.TemporaryDirectory() as folder:
-        result, runs, nodes = reduced(model, _Check(shlex.split(check), message, timeout, Path(folder) / model.name))
+        result, runs, nodes, notes = reduced(
+            model, _Check(shlex.split(check), message, timeout, Path(folder) / model.name)
+        )
         result.save(output)
-    summary = {"output": str(output), "nodes": len(result.model.graph), "of": nodes, "runs": runs}
+    summary = {"output": str(output), "nodes": len(result.model.graph), "of": nodes, "runs": runs, "notes": notes}
     if as_json:
         console.print_json(summary)
     elif not quiet:
         console.say(f"{output}  ({summary['nodes']} of {nodes} nodes, after {runs} runs)")
+        for note in notes:
+            console.say(f"  note: {note}")
 
 
 @dataclass
@@ -87,14 +91,14 @@ class _Check:
         return done.returncode != 0 and (self.message is None or self.message in done.stdout + done.stderr)
 
 
-def reduced(path: Path, check: _Check) -> tuple[OnnxModel, int, int]:
-    """The smallest part on which the command fails, how often it ran, and how many nodes there were.
+def reduced(path: Path, check: _Check) -> tuple[OnnxModel, int, int, list[str]]:
+    """The smallest part on which the command fails, how often it ran, how many nodes there were, and notes.
 
     Raises:
         InvalidInputError: it does not fail on the whole file.
     """
     from onnxport.converters.workbench import with_types
-    from onnxport.graph.workbench.reduction import part, smallest
+    from onnxport.graph.workbench.reduction import hollow, part, smallest
     from onnxport.model import OnnxModel
 
     whole = with_types(opened(path))
@@ -111,8 +115,13 @@ def reduced(path: Path, check: _Check) -> tuple[OnnxModel, int, int]:
             check.seen[key] = candidate is not None and _stands(candidate) and check.fails_on(candidate)
         return check.seen[key]
 
-    result = part(whole, smallest(nodes, shows))
-    return OnnxModel(whole if result is None else result), check.runs, nodes
+    result, empty = part(whole, smallest(nodes, shows)) or whole, hollow(whole)
+    notes = []
+    if len(result.graph) == 1 and empty is not None and check.fails_on(empty):
+        notes.append(
+            "the command fails on a file that computes nothing, too: see that it fails for the reason that you mean, by --message"
+        )
+    return OnnxModel(result), check.runs, nodes, notes
 
 
 def _stands(model: ir.Model) -> bool:

@@ -64,6 +64,10 @@ def settings(command: str, commands: Mapping[str, Sequence[Option]]) -> Settings
     everywhere = {key: value for key, value in table.items() if key not in sections}
     unknown = [key for key in sections if key not in commands]
     if unknown:
+        if unknown[0] == "tool" and place == _FILE:
+            raise InvalidInputError(
+                f"{place}: [tool.onnxport.convert] is pyproject.toml's; here it is written [convert]"
+            )
         raise InvalidInputError(f"{place}: there is no command {unknown[0]!r}; there are {', '.join(commands)}")
     for section, values in [("", everywhere), *sections.items()]:
         owners = commands.values() if not section else [commands[section]]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -31,6 +32,19 @@ class TensorflowOrder(Order):
     load_op_libraries: Annotated[
         Words, Option(help="Shared libraries of operators, which run in this process. Repeatable.")
     ] = None
+
+    opset: Annotated[
+        int | None, Option(help="Version of ai.onnx, 7 to 28; 21 by default. Those before 13 are for old runtimes.")
+    ] = None
+
+    def check_opset(self) -> None:
+        """Those from before 13 are taken; what is older still is refused with them."""
+
+    def convert(self) -> Callable[..., Any]:
+        """What converts, at an opset from before 13 too, as the examples of tf2onnx ask for."""
+        from onnxport.converters.older_opsets import convert_at
+
+        return convert_at
 
     def resolve(self, text: str) -> SourceModel:
         """The model, or the part of it that is asked for; see `onnxport.cli.source.resolve`."""

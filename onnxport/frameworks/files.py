@@ -24,6 +24,8 @@ def of_path(path: str | os.PathLike[str]) -> str:
         elsewhere = "://" in name or (not place.suffix and not place.is_absolute() and name.count("/") < 2)
         hint = "; nothing is downloaded: pass a file or folder of this machine" if elsewhere else ""
         hint = "; os.path.expanduser(path) has the folder for ~" if name.startswith("~") else hint
+        beside = _readable(place.parent, f"{place.name}.") if place.name else []
+        hint = f"; there is {', '.join(beside)}" if beside else hint
         raise InvalidModelError(f"no file or directory {name!r}{hint}")
     framework = _reader(place, registered()) or _reader(place, discover())
     if framework is not None:
@@ -37,7 +39,9 @@ def of_path(path: str | os.PathLike[str]) -> str:
                 "convert that folder"
             )
         titles, marks = (" or ".join(names) for names in zip(*((item.title, item.marks[0]) for item in folders)))
-        raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}")
+        inside = _readable(place)
+        hint = f"; it holds {', '.join(inside)}, which can be given" if inside else ""
+        raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}{hint}")
     if any(suffix in item.files.weights_alone for item in registered()):
         raise InvalidModelError(
             f"{str(path)!r} holds weights or a pickled module, not a graph: pass the module itself to onnxport.convert, or "
@@ -45,6 +49,16 @@ def of_path(path: str | os.PathLike[str]) -> str:
         )
     known = sorted(item for framework in registered() for item in framework.files.reads)
     raise InvalidModelError(f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(known)}")
+
+
+def _readable(folder: Path, start: str = "") -> list[str]:
+    """The first few files of a folder, quoted, that some framework reads and whose names begin so."""
+    suffixes = {suffix for item in registered() for suffix in item.files.reads}
+    try:
+        files = sorted(item for item in folder.iterdir() if item.name.startswith(start) and item.suffix in suffixes)
+    except OSError:
+        return []
+    return [repr(str(item)) for item in files[:3]]
 
 
 def _reader(place: Path, frameworks: tuple[Framework, ...]) -> Framework | None:

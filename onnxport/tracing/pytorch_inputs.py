@@ -127,7 +127,7 @@ def _split(signature: inspect.Signature, bound: inspect.BoundArguments) -> tuple
 def _tensor(item: Any) -> Any:
     if not isinstance(item, (np.ndarray, torch.Tensor)) and hasattr(item, "shape") and hasattr(item, "dtype"):
         if not hasattr(item, "__array__"):
-            sizes = ", ".join(str(size) for size in item.shape or ())
+            sizes = ", ".join(str(1 if size is None else size) for size in item.shape or ())
             raise InvalidInputError(
                 f"{type(item).__name__} holds no values: a PyTorch model is traced with tensors, torch.randn({sizes}) for one"
             )

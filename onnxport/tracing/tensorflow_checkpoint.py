@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.tensorflow import check_graph_def
 
 _VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+_DEFAULT = "PlaceholderWithDefault"  # fed where something computes with it: the saver has one for the file's name
 _SETTING = re.compile(r"Assign(VariableOp)?$")
 _ACTING = re.compile(
     r"Assign\w*|Save\w*|Restore\w*|MergeV2\w*|ShardedFile\w+|(Resource|Sparse)*Apply\w+"
@@ -62,8 +64,26 @@ def _inference(graph: Any) -> Any:
     for node in reversed(graph.node):
         if node.op not in _VARIABLES and readers[node.name] and readers[node.name] <= initial:
             initial.add(node.name)
+    left = [node for node in graph.node if node.name not in acting | initial]
     result = tf.compat.v1.GraphDef(versions=graph.versions, library=graph.library)
-    result.node.extend(node for node in graph.node if node.name not in acting | initial)
+    wanted = _asked_for(left, sources)
+    result.node.extend(node for node in left if node.name in wanted)
+    return result
+
+
+def _asked_for(nodes: Sequence[Any], sources: Mapping[str, Sequence[str]]) -> set[str]:
+    """The nodes that compute from what is fed, and what they read: not what the saver alone reads; all where nothing is fed."""
+    read = {name for node in nodes if node.op != _DEFAULT for name in sources[node.name]}
+    fed = {node.name for node in nodes if node.op == "Placeholder" or (node.op == _DEFAULT and node.name in read)}
+    for node in [*nodes, *nodes]:  # twice, for loops
+        if fed.intersection(sources[node.name]):
+            fed.add(node.name)
+    stack, result = list(fed or sources), set[str]()
+    while stack:
+        name = stack.pop()
+        if name not in result:
+            result.add(name)
+            stack.extend(sources.get(name, ()))
     return result
 
 

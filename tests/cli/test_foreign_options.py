@@ -57,6 +57,7 @@ def test_an_option_of_another_tool_is_answered_in_a_line(run, option, answer):
             ["tf2onnx", "folder", "--dynamic_axes", "x"],
             "is no option of onnxport tf2onnx; here it is written --dynamic",
         ),
+        (["merge", "a.onnx", "b.onnx", "--io_map", "y=x"], "of onnxport merge: OUTPUT=INPUT behind the two files"),
         (["slim", "a.onnx", "--overwrite-input-shape", "x:1"], "is no option of onnxport slim"),
     ],
 )

@@ -134,7 +134,7 @@ REFUSED = [
     (["convert", "MODULE:with_inputs", "--weights", "other.pt"], "do not fit"),
     (["convert", "MODULE:with_inputs", "--weights", "code.pt"], "would run code"),
     (["convert", "text.pt2"], "truncated"),
-    (["convert", "MODULE:with_inputs", "--opset", "12"], "target_opset=12"),
+    (["convert", "MODULE:with_inputs", "--opset", "12"], "--opset 12: a version"),
     (["convert", "MODULE:with_inputs", "--dynamic", "z:0=batch"], "z"),
     (["convert", "MODULE:with_inputs", "-o", "text.pt2/net.onnx"], "no folder"),
     (["keras2onnx", "MODULE:with_inputs"], "is a model of pytorch, not of keras"),

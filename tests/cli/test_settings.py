@@ -70,10 +70,14 @@ REFUSED = [
     ("[convertt]\nopset = 17", ".onnxport.toml: there is no command 'convertt'"),
     ("[convert]\nopset = true", ".onnxport.toml: convert.opset = True: a string or a number"),
     ("[convert]\nopset = 'new'", "onnxport convert --opset (set by .onnxport.toml): "),
-    ("[convert]\nopset = 12", "target_opset=12"),
+    ("[convert]\nopset = 12", "--opset 12: a version"),
     ("[convert]\ndynamic = 'x:0=b'", ".onnxport.toml: convert.dynamic = 'x:0=b': a list of strings"),
     ("[convert]\nvalidate = 'no'", ".onnxport.toml: convert.validate = 'no': true or false"),
     ("opset = ", ".onnxport.toml' can't be read: "),
+    (
+        "[tool.onnxport.convert]\nopset = 17",
+        ".onnxport.toml: [tool.onnxport.convert] is pyproject.toml's; here it is written",
+    ),
     # what runs code, or names the files of one run
     *(
         (f"[convert]\n{name} = {value}", f"convert.{name} is typed on the command line, not set by a file")

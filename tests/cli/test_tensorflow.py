@@ -78,6 +78,35 @@ def test_a_part_of_a_saved_model(run, saved):
     assert "__call__ of 'called' has 0 to 0" in run("tf2onnx", "called", "--concrete-function", "3").err
 
 
+def test_a_checkpoint_gives_what_is_computed_from_what_is_fed(run):
+    """Not what its saver reads; other places of it are answered with the file."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3], name="x")
+        rate = v1.placeholder_with_default(2.0, [], "rate")
+        tf.multiply(x @ v1.get_variable("w", [3, 2], use_resource=True), rate, "y")
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, "trained/model")
+    done = run("tf2onnx", "trained/model.meta", "-o", "m.onnx", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert [item["name"] for item in done.json["outputs"]] == ["y"]
+    assert "; there is 'trained/model.meta'" in run("tf2onnx", "trained/model").err
+    assert "it holds 'trained/model.meta', which can be given" in run("tf2onnx", "trained").err
+
+
+def test_an_opset_of_old_examples(run, saved):
+    """As tf2onnx's own command takes it; written once it is proved."""
+    done = run("tf2onnx", "--saved-model", "linear", "--output", "old.onnx", "--opset", "11", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["opsets"][""] == onnxport.OnnxModel.load("old.onnx").opset == 11
+    assert run("validate", "linear", "old.onnx").code == 0
+    assert "from 7 to 28" in run("tf2onnx", "linear", "-o", "none.onnx", "--opset", "6").err
+    assert (
+        "--opset 11: a version of ai.onnx from 13 to 28; onnxport tf2onnx"
+        in run("convert", "linear", "--opset", "11").err
+    )
+
+
 @pytest.mark.parametrize("resources", [False, True])
 def test_a_checkpoint_of_tensorflow_1(run, tmp_path, resources):
     """While it is trained: the optimizer's and the saver's nodes stand in its graph."""

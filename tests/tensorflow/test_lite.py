@@ -212,6 +212,17 @@ def test_operators(tmp_path, body, shapes, dtypes):
     passed(written(tmp_path / "m.tflite", function_of(body, *shapes, dtypes=dtypes)))
 
 
+@pytest.mark.keras
+def test_a_recurrent_layer_that_writes_its_steps_into_one_tensor(tmp_path):
+    """Its loop declares a shape that TensorFlow does not infer through slices of dynamic sizes."""
+    import keras
+
+    gru = keras.layers.Bidirectional(keras.layers.GRU(4, return_sequences=True))
+    model = keras.Sequential([keras.Input((7, 5), batch_size=1), gru])
+    (tmp_path / "m.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(model).convert())
+    passed(str(tmp_path / "m.tflite"))
+
+
 def test_damaged_files_are_refused(tmp_path, classifier):
     data = classifier.read_bytes()
     rng = np.random.default_rng(0)

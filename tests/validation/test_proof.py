@@ -336,6 +336,10 @@ def test_a_page_shows_for_each_output_the_worst_of_what_was_compared():
     assert ">unproved</span>" not in table
     assert repr(report).count("\n") == 0
     assert len(repr(report)) < 200
+    model = graph(mlp, X)
+    assert "input   x: FLOAT [N" in (shown := model._repr_html_())
+    assert shown.startswith("<pre>")
+    assert shown.count("<") == 2
 
 
 def test_a_model_is_proved_as_it_is_now():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 
@@ -43,6 +44,24 @@ def part(model: ir.Model, kept: Collection[int]) -> ir.Model | None:
     graph.inputs.clear()
     graph.inputs.extend(own)
     return copy
+
+
+def hollow(model: ir.Model) -> ir.Model | None:
+    """The inputs and outputs without what computes, zeros in its place; None where an output is no tensor of numbers."""
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    begins = [ir.Value(name=value.name, type=value.type, shape=value.shape) for value in inputs]
+    nodes: list[ir.Node] = []
+    for value in model.graph.outputs:
+        if not isinstance(value.type, ir.TensorType) or value.type.dtype == ir.DataType.STRING:
+            return None
+        sizes = [size if isinstance(size, int) else 1 for size in value.shape or ()]
+        zeros = ir.tensor(np.zeros(sizes, value.type.dtype.numpy()), value.type.dtype)
+        nodes.append(ir.node("Constant", [], {"value": zeros}, name=f"zeros_{len(nodes)}"))
+        end = nodes[-1].outputs[0]
+        end.name, end.type, end.shape = value.name, value.type, value.shape
+    ends = [node.outputs[0] for node in nodes]
+    graph = ir.Graph(begins, ends, nodes=nodes, opset_imports=dict(model.graph.opset_imports), name=model.graph.name)
+    return ir.Model(graph, ir_version=model.ir_version)
 
 
 def smallest(count: int, shows: Callable[[Sequence[int]], bool]) -> list[int]:

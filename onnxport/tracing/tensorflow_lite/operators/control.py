@@ -27,9 +27,18 @@ def loop(node: Node, *operands: Any) -> Any:
     shapes = [tf.TensorShape([None] * item.shape.rank) for item in operands]
     each = zip(operands, node.outputs, shapes, strict=True)
     fixed = [item.shape if None not in tensor.dims else shape for item, tensor, shape in each]
+
+    def body(*items: Any) -> tuple[Any, ...]:
+        results = node.run(o.bodySubgraphIndex, items)
+        for result, shape in zip(results, fixed, strict=True):
+            result.set_shape(
+                shape
+            )  # declared: TensorFlow does not infer it where a step is put into its place by slices
+        return tuple(results)
+
     return tf.while_loop(
         lambda *items: tf.reshape(node.run(o.condSubgraphIndex, items)[0], []),
-        lambda *items: tuple(node.run(o.bodySubgraphIndex, items)),
+        body,
         tuple(operands),
         shape_invariants=tuple(fixed),
     )
