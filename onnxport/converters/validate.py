@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxport import frameworks
 from onnxport.argument_types import check_switches
+from onnxport.converters import weights_apart
 from onnxport.converters.convert import file_name, load
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
@@ -107,7 +109,7 @@ def validate(
         gathering = with_details() if details else nullcontext()
         with watched(graphs if named else [], drawn=inputs is None and not kwargs), gathering:
             tolerance = Tolerance(rtol, atol)
-            return compare(
+            report = compare(
                 left,
                 right,
                 binding,
@@ -117,6 +119,10 @@ def validate(
                 notes=notes,
                 witnesses=engines,
             )
+        if report.verdict == "failed" and isinstance(right.model, OnnxModel):
+            apart = weights_apart.note(left.model, sides[0], right.model)
+            report = replace(report, notes=(*report.notes, apart)) if apart else report
+        return report
 
 
 def _party(model: object, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:

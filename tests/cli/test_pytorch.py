@@ -91,6 +91,15 @@ def test_one_changed_weight_is_a_mismatch(run, module, tmp_path):
     done = run("validate", f"{models}:with_inputs", "net.onnx", "--json")
     assert done.code == 1
     assert done.json["passed"] is False
+    assert "1 of 4 weights of the file have other values than the source's ('first.weight')" in done.json["notes"]
+
+
+def test_weights_that_are_drawn_anew_are_noted(run, module):
+    models = module(MODELS.replace("torch.manual_seed(0)", "pass"))
+    assert run("convert", f"{models}:with_inputs", "-o", "net.onnx").code == 0
+    done = run("validate", f"{models}:with_inputs", "net.onnx")
+    assert done.code == 1
+    assert "4 of 4 weights of the file have other values than the source's ('first.weight'): a source that draws" in done.out
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
