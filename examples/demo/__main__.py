@@ -37,6 +37,9 @@ def run(
 
 def main() -> int:
     """Prints the matrix; 1 where a cell failed."""
+    if any(item.startswith("-") for item in sys.argv[1:]):  # no name of a folder
+        sys.stdout.write("scripts/demo [FOLDER]: the models and report.html go to FOLDER, build/demo by default\n")
+        return 0 if {"-h", "--help"}.intersection(sys.argv) else 2
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/demo")
     console = Console(width=150)
     started = time.perf_counter()

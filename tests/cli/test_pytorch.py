@@ -99,7 +99,10 @@ def test_weights_that_are_drawn_anew_are_noted(run, module):
     assert run("convert", f"{models}:with_inputs", "-o", "net.onnx").code == 0
     done = run("validate", f"{models}:with_inputs", "net.onnx")
     assert done.code == 1
-    assert "4 of 4 weights of the file have other values than the source's ('first.weight'): a source that draws" in done.out
+    assert (
+        "4 of 4 weights of the file have other values than the source's ('first.weight'): a source that draws"
+        in done.out
+    )
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])

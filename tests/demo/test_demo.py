@@ -1,5 +1,10 @@
 """The demo's path end to end: every source to every target."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytestmark = [pytest.mark.pytorch, pytest.mark.tensorflow, pytest.mark.keras, pytest.mark.sklearn, pytest.mark.slow]
@@ -24,6 +29,36 @@ def test_every_cell_of_a_source_passes_or_says_why_not(train, tmp_path, capfd):
         assert (cell.verdict == "none") == bool(cell.reason)
     write([(trained, cells)], tmp_path / "report.html")
     assert trained.title.split()[0] in (tmp_path / "report.html").read_text()
+
+
+def demo(program, *arguments, cwd):
+    """The demo in a process of its own, without what the environment keeps TensorFlow from writing."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    command = [sys.executable, "-W", "ignore", *program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+
+
+ONE = """
+from pathlib import Path
+from rich.console import Console
+from examples.demo import models
+from examples.demo.__main__ import run
+run(Path("demo"), Console(), [item for item in models.ALL if "text" in item.__name__])
+"""
+
+
+def test_the_demo_writes_nothing_to_standard_error(tmp_path):
+    done = demo(["-c", ONE], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "demo" / "report.html").is_file()
+
+
+def test_the_demo_answers_what_is_no_folder(tmp_path):
+    done = demo(["-m", "examples.demo"], "--help", cwd=tmp_path)
+    assert (done.returncode, done.stdout.partition(":")[0], done.stderr) == (0, "scripts/demo [FOLDER]", "")
+    assert demo(["-m", "examples.demo"], "--folder", cwd=tmp_path).returncode == 2
+    assert not list(tmp_path.iterdir())
 
 
 OPSETS = (13, 26)  # the default opset above; scripts/conformance/runtimes.py takes 17 and 23 too
