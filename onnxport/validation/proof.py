@@ -189,8 +189,10 @@ def _unloaded(runner: Runner) -> str:
 
 def _about_runtimes(parties: Comparison) -> list[str]:
     source = parties.source
-    if not isinstance(source, OnnxRunner) or source.session.backend == "onnxruntime":
+    if not isinstance(source, OnnxRunner):
         return []
+    if source.session.backend == "onnxruntime":
+        return [f"the source ran {source.setting}"] if source.setting else []
     reason = source.session.fallback_reason
     return [f"the source ran in {source.session.backend}, not in onnxruntime{f': {reason}' if reason else ''}"]
 

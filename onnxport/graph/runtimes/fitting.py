@@ -86,6 +86,16 @@ def misread(model: ir.Model, *, optimised: bool = False) -> str:
     return ""
 
 
+# Operators of which each thread of onnxruntime quantises its own part of the rows by the range of that part.
+_PARTED = frozenset({("com.microsoft", "DynamicQuantizeLSTM")})
+
+
+def parted_by_threads(model: ir.Model) -> str:
+    """The operator whose numbers depend on how many threads onnxruntime has; empty without one."""
+    parted = (node.op_type for node in every_node(model.graph) if (node.domain, node.op_type) in _PARTED)
+    return next(parted, "")
+
+
 class _Fitting:
     """One run over a model."""
 

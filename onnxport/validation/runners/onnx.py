@@ -15,7 +15,7 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
-from onnxport.graph.runtimes.fitting import misread
+from onnxport.graph.runtimes.fitting import misread, parted_by_threads
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
@@ -29,6 +29,7 @@ class OnnxRunner(Runner):
     """Runs a session; leaves are the graph's inputs in order."""
 
     framework: ClassVar[str] = "onnx"
+    setting: str = ""  # how the session differs from one with onnxruntime's defaults, and why
     _rounds_to: float | None = None  # epsilon of a type narrower than its own that the graph rounds to
 
     def __init__(self, session: Session, title: str, example: Example | None, model: ir.Model | None = None) -> None:
@@ -66,7 +67,7 @@ class OnnxRunner(Runner):
     def by_the_specification(self) -> None:
         """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition.
 
-        Where only its optimisations do not, it runs the graph node by node.
+        Where only its optimisations do not, it runs the graph node by node; where numbers depend on its threads, with one.
         """
         if self.graph is None or self.session.backend != "onnxruntime":
             return
@@ -74,6 +75,9 @@ class OnnxRunner(Runner):
             self._turn_to_reference(self.graph, reason)
         elif misread(self.graph, optimised=True):
             self.session = Session(self.graph, optimize=False)
+        elif operator := parted_by_threads(self.graph):
+            self.session = Session(self.graph, threads=1)
+            self.setting = f"on one thread: with several, onnxruntime's {operator} gives other numbers for several rows"
 
     def _turn_to_reference(self, model: ir.Model, reason: str) -> None:
         self.session = Session(model, runtime="reference")

@@ -55,6 +55,10 @@ class Direction:
     peepholes: Sequence[Tensor | None]
     attributes: RecurrentAttributes
 
+    def times(self, state: Tensor) -> Tensor:
+        """The state times its weight, where that is one piece."""
+        return self.xp.matmul(state, self.recurrent[0])
+
     def bounded(self, x: Tensor) -> Tensor:
         """What goes into an activation, between -clip and clip."""
         clip = self.attributes.get("clip")
@@ -83,7 +87,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], dict[str, float]]] = {
 }
 
 
-def _activations(
+def activations_of(
     xp: Namespace, attributes: RecurrentAttributes, defaults: Strings, directions: int
 ) -> list[list[Activation]]:
     """The activations of each direction; alphas and betas go in order to the activations that take one."""
@@ -106,10 +110,10 @@ def _activations(
 
 
 # Whether each direction runs backward.
-_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def _run(
+def run_direction(
     d: Direction, cell: Cell, x: Tensor, time: Int, lengths: Tensor | None, backward: bool, states: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """One direction over projected inputs [time, batch, gates]: outputs [time, batch, hidden] and the last states.
@@ -134,7 +138,7 @@ def _run(
     return (xp.flip(outputs, [0]) if backward else outputs, *last)
 
 
-def _outputs(xp: Namespace, results: Sequence[tuple[Tensor, ...]], batch_first: bool) -> tuple[Tensor, ...]:
+def outputs_of(xp: Namespace, results: Sequence[tuple[Tensor, ...]], batch_first: bool) -> tuple[Tensor, ...]:
     """Y [time, directions, batch, hidden] and each last state [directions, batch, hidden], or their batch-first forms."""
     y = xp.stack([item[0] for item in results], 1)
     y = xp.permute_dims(y, (2, 0, 1, 3)) if batch_first else y
@@ -142,7 +146,7 @@ def _outputs(xp: Namespace, results: Sequence[tuple[Tensor, ...]], batch_first: 
     return (y, *(xp.stack(list(parts), 1 if batch_first else 0) for parts in lasts))
 
 
-def _parts(xp: Namespace, x: Tensor, count: int, axis: int) -> list[Tensor]:
+def parts(xp: Namespace, x: Tensor, count: int, axis: int) -> list[Tensor]:
     """A tensor cut into `count` equal pieces."""
     size = xp.shape(x)[axis]
     width = int(size) // count if known(size) else int_op(xp, "floor_div", size, count)
@@ -153,12 +157,13 @@ def _weights(
     xp: Namespace, w: Tensor, r: Tensor, b: Tensor | None, index: int
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """W^T, R^T, Wb and Rb of one direction."""
-    biases = (None, None) if b is None else tuple(_parts(xp, part(xp, b, 0, index), 2, 0))
+    biases = (None, None) if b is None else tuple(parts(xp, part(xp, b, 0, index), 2, 0))
     wt, rt = (xp.permute_dims(part(xp, item, 0, index), (1, 0)) for item in (w, r))
     return wt, rt, biases[0], biases[1]
 
 
-def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
+def plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
+    """x plus those biases that are given."""
     for bias in biases:
         x = x if bias is None else xp.add(x, bias)
     return x
@@ -167,28 +172,28 @@ def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
 def _rnn_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """H' = f(X W^T + H R^T + Wb + Rb)."""
     xp = d.xp
-    return (d.functions[0](d.bounded(xp.add(xw, xp.matmul(states[0], d.recurrent[0])))),)
+    return (d.functions[0](d.bounded(xp.add(xw, d.times(states[0])))),)
 
 
 def _gru_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """Gates z, r, h: H' = (1 - z) h + z H, with h = g(X Wh + (r H) Rh + ...), or r (H Rh + Rbh) with linear_before_reset."""
     xp, (f, g), h = d.xp, d.functions, states[0]
     (rz, rr, rh), (bz, br, bh) = d.recurrent, d.biases
-    xz, xr, xh = _parts(xp, xw, 3, 1)
-    z = f(d.bounded(_plus(xp, xp.add(xz, xp.matmul(h, rz)), bz)))
-    reset = f(d.bounded(_plus(xp, xp.add(xr, xp.matmul(h, rr)), br)))
+    xz, xr, xh = parts(xp, xw, 3, 1)
+    z = f(d.bounded(plus(xp, xp.add(xz, xp.matmul(h, rz)), bz)))
+    reset = f(d.bounded(plus(xp, xp.add(xr, xp.matmul(h, rr)), br)))
     if d.attributes.get("linear_before_reset"):
-        recurrent = xp.multiply(reset, _plus(xp, xp.matmul(h, rh), bh))
+        recurrent = xp.multiply(reset, plus(xp, xp.matmul(h, rh), bh))
     else:
-        recurrent = _plus(xp, xp.matmul(xp.multiply(reset, h), rh), bh)
+        recurrent = plus(xp, xp.matmul(xp.multiply(reset, h), rh), bh)
     new = g(d.bounded(xp.add(xh, recurrent)))
     return (xp.add(xp.multiply(xp.add(xp.negative(z), 1.0), new), xp.multiply(z, h)),)
 
 
-def _lstm_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
+def lstm_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """Gates i, o, f, c: C' = f C + i g(c), H' = o h(C'), with peepholes p on i, o, f; input_forget makes f = 1 - i."""
     xp, (f, g, h_of), (h, c) = d.xp, d.functions, states
-    gates = _parts(xp, xp.add(xw, xp.matmul(h, d.recurrent[0])), 4, 1)
+    gates = parts(xp, xp.add(xw, d.times(h)), 4, 1)
 
     def gate(index: int, peephole: Tensor | None, state: Tensor) -> Tensor:
         x = gates[index] if peephole is None else xp.add(gates[index], xp.multiply(peephole, state))
@@ -208,34 +213,34 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
     ) -> tuple[Tensor, ...]:
         b, lengths, initial_h, initial_c, p = optional(rest, 5)
         direction, batch_first = attributes.get("direction", "forward"), bool(attributes.get("layout", 0))
-        if direction not in _BACKWARD:
+        if direction not in BACKWARD:
             raise UnsupportedOperator(f"direction={direction!r} is none of ONNX's")
         x = xp.permute_dims(x, (1, 0, 2)) if batch_first else x
-        functions = _activations(xp, attributes, defaults, len(_BACKWARD[direction]))
+        functions = activations_of(xp, attributes, defaults, len(BACKWARD[direction]))
         results = []
-        for index, backward in enumerate(_BACKWARD[direction]):
+        for index, backward in enumerate(BACKWARD[direction]):
             wt, rt, wb, rb = _weights(xp, w, r, b, index)
             # A GRU multiplies the state, or a product with it, by its reset gate, so that its weights stay apart and its bias of
             # the state is added in the cell; the others add theirs to the inputs, once for all steps.
             in_cell = cell is _gru_step
             d = Direction(
                 xp,
-                _parts(xp, rt, 3, 1) if in_cell else [rt],
-                _parts(xp, rb, 3, 0) if in_cell and rb is not None else [None] * 3,
+                parts(xp, rt, 3, 1) if in_cell else [rt],
+                parts(xp, rb, 3, 0) if in_cell and rb is not None else [None] * 3,
                 functions[index],
-                [None] * 3 if p is None else _parts(xp, part(xp, p, 0, index), 3, 0),
+                [None] * 3 if p is None else parts(xp, part(xp, p, 0, index), 3, 0),
                 attributes,
             )
-            projected = _plus(xp, xp.matmul(x, wt), wb, None if in_cell else rb)
+            projected = plus(xp, xp.matmul(x, wt), wb, None if in_cell else rb)
             hidden = xp.shape(r)[2]
             states = [
                 xp.zeros((xp.shape(x)[1], hidden), xp.dtype(x))
                 if item is None
                 else part(xp, item, 1 if batch_first else 0, index)
-                for item in ((initial_h, initial_c) if cell is _lstm_step else (initial_h,))
+                for item in ((initial_h, initial_c) if cell is lstm_step else (initial_h,))
             ]
-            results.append(_run(d, cell, projected, xp.shape(x)[0], lengths, backward, states))
-        return _outputs(xp, results, batch_first)
+            results.append(run_direction(d, cell, projected, xp.shape(x)[0], lengths, backward, states))
+        return outputs_of(xp, results, batch_first)
 
     operator.__doc__ = cell.__doc__
     return operator
@@ -243,4 +248,4 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
 
 onnx.op("RNN", versions=(1, 7, 14, 22))(_recurrent(_rnn_step, ("tanh",)))
 onnx.op("GRU", versions=(1, 3, 7, 14, 22))(_recurrent(_gru_step, ("sigmoid", "tanh")))
-onnx.op("LSTM", versions=(1, 7, 14, 22))(_recurrent(_lstm_step, ("sigmoid", "tanh", "tanh")))
+onnx.op("LSTM", versions=(1, 7, 14, 22))(_recurrent(lstm_step, ("sigmoid", "tanh", "tanh")))
