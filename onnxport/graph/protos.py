@@ -43,7 +43,21 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         kind = types.get(item.name)
         if kind is not None:
             item.type.CopyFrom(kind)
+    _without_types_of_initializers(proto.graph)
     return proto
+
+
+def _without_types_of_initializers(graph: onnx.GraphProto) -> None:
+    """Leaves out of `value_info` what the initializers say themselves.
+
+    A tool that changes an initializer leaves its type behind, which then contradicts it: onnxruntime's quantiser transposes the
+    weight of a Gemm, and shape inference refuses the file.
+    """
+    initializers = {item.name for item in graph.initializer}
+    kept = [item for item in graph.value_info if item.name not in initializers or item.metadata_props]
+    if len(kept) < len(graph.value_info):
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
 
 
 def _own_error(error: BaseException | None) -> OnnxportError | None:

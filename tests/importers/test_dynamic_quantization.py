@@ -42,7 +42,7 @@ def test_a_recurrent_layer_is_compared_with_one_thread_and_the_report_names_it(t
 
     torch.manual_seed(0)
     places = [str(tmp_path / name) for name in ("float.onnx", "int8.onnx")]
-    onnxport.convert(Scores(), inputs=(torch.randn(3, 5, 8),), output=places[0])
+    onnxport.convert(Scores(), inputs=(torch.randn(3, 5, 8),), output=places[0], optimize="inference")
     quantization.quantize_dynamic(*places, per_channel=per_channel)
     assert "DynamicQuantizeLSTM" in {node.op_type for node in onnx.load(places[1]).graph.node}
     module = onnxport.convert(places[1], to="pytorch")
