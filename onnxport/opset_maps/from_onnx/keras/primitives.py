@@ -23,6 +23,7 @@ from onnxport.opset_maps.from_onnx.keras.backend import PACKAGE, backend_arrays,
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
 from onnxport.opset_maps.from_onnx.keras.outputs import form_of, has_maps, has_only_names, leaves_of, of_form, places_of
 from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator
+from onnxport.opset_maps.from_onnx.keras.stages import in_stages
 from onnxport.opset_maps.from_onnx.keras.whole import RunTimeModel as RunTimeModel  # which registers it
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
@@ -279,8 +280,15 @@ class OnnxModel(keras.Model):
 
     def save(self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Writes a file: a functional model of Keras' own, which loads without onnxport, where every layer is Keras' own."""
-        if not is_keras_own(self) or len(self._nodes_by_depth) > _DEEPEST:
+        if not is_keras_own(self):
             super().save(filepath, *args, **kwargs)
+            return
+        if len(self._nodes_by_depth) > _DEEPEST:
+            with in_stages(self, _DEEPEST // 2) as plain:
+                if plain is None or self.compiled:  # what an optimizer holds is in the order of the model's own layers
+                    super().save(filepath, *args, **kwargs)
+                else:
+                    plain.save(filepath, *args, **kwargs)
             return
         plain = keras.Model(self._inputs_struct, self._outputs_struct, name=self.name)
         plain.trainable = self.trainable
