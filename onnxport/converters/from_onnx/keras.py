@@ -62,7 +62,7 @@ def functional(model: ir.Model) -> OnnxModel:
     xp.sizes.anchor = next((item for item in inputs if item.dtype in MOVED), None)
     for item, value in zip(inputs[1:], walk.inputs[1:], strict=True):
         if _first_name(value) is not None and _first_name(value) == _first_name(walk.inputs[0]):
-            xp.sizes.mark_batch(item)
+            xp.sizes.mark(item, xp.sizes.batch)
     if not walk.outputs:
         raise UnsupportedOperator("a graph without outputs makes no Keras model")
     taken = list(inputs)

@@ -22,7 +22,7 @@ _COMPARED = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 _ON_INTEGERS = frozenset({"Add", "Sub", "Mul", "Neg", "Abs", "Max", "Min", *_COMPARED})
 _ON_TRUTHS = frozenset({"And", "Or", "Xor"})
 # Rows whose form in Keras is less exact than that of the frameworks, or another at the edges.
-_OTHERWISE = frozenset("Erf Mish HardSwish Sign floor_div floor_mod atan2 div_no_nan hypot logaddexp".split())
+_OTHERWISE = frozenset("Erf Mish HardSwish floor_div floor_mod atan2 div_no_nan hypot logaddexp".split())
 _ROWS = {row.onnx: row.keras for row in ROWS if row.keras and row.onnx not in _OTHERWISE}
 
 
@@ -96,10 +96,18 @@ def _elementwise(name: str, *xs: Any) -> Any:
         if not _added_plainly(*xs):  # the difference with the negative rounds alike, zeros too
             x, y = _fitting(xs, dtype)
             return in_type(keras.ops.subtract(x, keras.ops.negative(y) if is_keras_tensor(y) else -y), dtype)
+    if name == "Sign":  # which Keras on PyTorch has as 0 of what is no number
+        return _sign(xs[0], dtype)
     if name in ("Max", "Min"):
         return _greatest(name, _fitting(xs, dtype), dtype)
     result = getattr(keras.ops, _ROWS[name])(*_fitting(xs, dtype))
     return _dense(result) if name in _COMPARED else in_type(result, dtype)
+
+
+def _sign(x: Any, dtype: str) -> Any:
+    zero, one = np.asarray(0, dtype), np.asarray(1, dtype)
+    low = keras.ops.where(keras.ops.less(x, zero), -one, x)
+    return in_type(keras.ops.where(keras.ops.greater(x, zero), one, low), dtype)
 
 
 def in_type(x: keras.KerasTensor, dtype: str) -> Any:
@@ -143,6 +151,13 @@ def _divide(a: Any, b: Any) -> Any:
     dtype = shared_type((a, b))
     if dtype in WHOLE and is_keras_tensor(a) and _never_negative(a) and _is_positive(b):
         return in_type(keras.ops.floor_divide(*_fitting((a, b), dtype)), dtype)
+    if dtype in WHOLE and is_keras_tensor(a):  # toward zero
+        a, b = _fitting((a, b), dtype)
+        size = keras.ops.floor_divide(keras.ops.absolute(a), keras.ops.absolute(b) if is_keras_tensor(b) else np.abs(b))
+        zero = np.asarray(0, dtype)
+        below = keras.ops.less(b, zero) if is_keras_tensor(b) else np.less(b, zero)
+        opposite = keras.ops.not_equal(keras.ops.less(a, zero), below)
+        return in_type(keras.ops.where(opposite, keras.ops.negative(size), size), dtype)
     return _dense(keras.ops.divide(*_fitting((a, b), dtype))) if dtype in (*REALS, *HALVES) else None
 
 

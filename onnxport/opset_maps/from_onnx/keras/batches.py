@@ -13,6 +13,7 @@ import keras
 
 from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive
+from onnxport.opset_maps.from_onnx.keras.sizes import Rows
 
 # Keras' operations and the namespace's primitives whose results broadcast their operands, as `_plain` writes them.
 _ELEMENTWISE = frozenset(row.keras.replace("_", "") for row in ROWS if row.keras) | frozenset(
@@ -22,8 +23,8 @@ _PRODUCTS = frozenset(("matmul", "Matmul"))  # of stacks of matrices
 _REDUCTIONS = frozenset(("Mean", "Sum", "Max", "Min"))
 
 
-def batch_multiple(tensor: Any, known: Callable[[Any], int | None]) -> int | None:
-    """How many rows along axis 0 of a tensor an element of the batch has, `known` telling it of what the tensor is computed from.
+def rows_along(tensor: Any, known: Callable[[Any], Rows | None]) -> Rows | None:
+    """The rows along axis 0 of a tensor as those of another, given those of what it is computed from.
 
     None where that is not certain.
     """
@@ -60,20 +61,20 @@ def batch_multiple(tensor: Any, known: Callable[[Any], int | None]) -> int | Non
     return alike if _plain(name) in _ELEMENTWISE else None
 
 
-def _shared(operands: Sequence[Any], known: Callable[[Any], int | None]) -> int | None:
+def _shared(operands: Sequence[Any], known: Callable[[Any], Rows | None]) -> Rows | None:
     """What operands that are broadcast have in common: of two sizes that are not known one may be 1."""
-    multiples = {known(item) for item in operands if item.shape and item.shape[0] != 1}
-    if not multiples:
+    together = {known(item) for item in operands if item.shape and item.shape[0] != 1}
+    if not together:
         return next((known(item) for item in operands if known(item) is not None), None)
-    return multiples.pop() if len(multiples) == 1 else None
+    return together.pop() if len(together) == 1 else None
 
 
-def _regrouped(multiple: int | None, before: Sequence[int | None], after: Sequence[int]) -> int | None:
+def _regrouped(rows: Rows | None, before: Sequence[int | None], after: Sequence[int]) -> Rows | None:
     inner = [n for n in before[1:] if n is not None]
-    if multiple is None or not after or after[0] != -1 or len(inner) < len(before) - 1 or min(after[1:], default=1) < 1:
+    if rows is None or not after or after[0] != -1 or len(inner) < len(before) - 1 or min(after[1:], default=1) < 1:
         return None
-    rows, rest = divmod(multiple * math.prod(inner), math.prod(after[1:]))
-    return None if rest or not rows else rows
+    count, rest = divmod(rows[1] * math.prod(inner), math.prod(after[1:]))
+    return None if rest or not count else (rows[0], count)
 
 
 def _without_first(axes: Any) -> bool:

@@ -79,8 +79,8 @@ class KerasArrays(KerasControlFamily):
             if alike or known(shape[0]) or self.sizes.is_of(shape[0], x, 0):
                 return recognised.reshape(self, x, sizes)
         result = self.record("reshape", x, tuple(shape))
-        if (multiple := self.sizes.batches(shape[0]) if len(shape) else None) is not None and self.is_symbolic(result):
-            self.sizes.mark_batch(result, multiple)
+        if (rows := self.sizes.rows_of(shape[0]) if len(shape) else None) is not None and self.is_symbolic(result):
+            self.sizes.mark(result, rows)
         return result
 
     def _completed(self, x: keras.KerasTensor, shape: Sequence[Int]) -> Sequence[Int]:
@@ -102,12 +102,12 @@ class KerasArrays(KerasControlFamily):
             return None
         if known(shape[0]):
             return x if shape[0] == -1 and tuple(inner) == tuple(x.shape[1:]) else None
-        before, after = self.sizes.multiple(x), self.sizes.batches(shape[0])
-        if before is None or after is None:
+        before, after = self.sizes.rows(x), self.sizes.rows_of(shape[0])
+        if before is None or after is None or before[0] != after[0]:
             return None
         total, others = (
-            before * math.prod(x.shape[1:]),
-            after * math.prod(n for n in inner if n is not None and n != -1),
+            before[1] * math.prod(x.shape[1:]),
+            after[1] * math.prod(n for n in inner if n is not None and n != -1),
         )
         if not others or total % others or (-1 not in inner and total != others):
             return None
@@ -115,7 +115,7 @@ class KerasArrays(KerasControlFamily):
         if before == after and sizes:
             return recognised.reshape(self, x, sizes)
         result = self.record("reshape", x, (-1, *sizes))
-        self.sizes.mark_batch(result, after)
+        self.sizes.mark(result, after)
         return result
 
     def expand_dims(self, x: KerasValue, axis: Ints) -> KerasValue:

@@ -188,11 +188,14 @@ def _expand(x: Any, shape: Sequence[Int]) -> Any:
 
 def _pad(x: Any, pads: Pads, mode: str = "constant", value: object = 0) -> Any:
     amounts = [[int(n) for n in pair if known(n) and n >= 0] for pair in pads]
-    if mode != "constant" or not has_type(x, *REALS, *HALVES) or any(len(pair) < 2 for pair in amounts):
+    if not has_type(x, *REALS, *HALVES, "int8", "uint8") or any(len(pair) < 2 for pair in amounts):
         return None
-    if not isinstance(value, (int, float, np.ndarray)) or np.size(value) != 1:
+    if mode == "reflect" and has_type(x, *REALS) and amounts[:2] == [[0, 0]] * 2 and len(amounts) in (3, 4):
+        return keras.ops.pad(x, amounts, "reflect")
+    if mode != "constant" or not isinstance(value, (int, float, np.ndarray)) or np.size(value) != 1:
         return None
-    return keras.ops.pad(x, amounts, "constant", constant_values=float(np.reshape(value, ())))
+    number = float(np.reshape(value, ()))
+    return keras.ops.pad(x, amounts, "constant", constant_values=number if "float" in x.dtype else int(number))
 
 
 def _softmax(x: Any, axis: int) -> Any:
@@ -218,6 +221,27 @@ def _tile(x: Any, repeats: Sequence[Int]) -> Any:
     return keras.ops.tile(x, [int(n) for n in repeats])
 
 
+# Keras' own convolution of groups is compiled anew in each call (Keras 3.15 on TensorFlow).
+_GROUPS = 8
+
+
+def _grouped(x: Any, w: Any, bias: Any, form: dict[str, Any]) -> Any:
+    groups = form["groups"]
+    channels, filters = x.shape[-1] // groups, w.shape[0] // groups
+    pieces = [
+        _conv_last(
+            x[..., i * channels : (i + 1) * channels],
+            w[(slice(i * filters, (i + 1) * filters),)],
+            **{**form, "groups": 1},
+        )
+        for i in range(groups)
+    ]
+    if any(piece is None for piece in pieces):
+        return None
+    result = keras.ops.concatenate(pieces, axis=-1)
+    return result if bias is None else keras.ops.add(result, bias)
+
+
 @in_single
 def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
     """A convolution whose kernel is computed; of the layers that hold one `recognised` knows."""
@@ -228,8 +252,10 @@ def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
     if spatial not in (1, 2, 3) or x.shape[-1] is None or None in w.shape or not all(map(all_known, pads)):
         return None
     depthwise = groups == x.shape[-1] and w.shape[1] == 1 and groups > 1 and spatial == 2 and len(set(strides)) == 1
-    if (groups > 1 and not depthwise) or (any(s > 1 for s in strides) and any(d > 1 for d in dilations)):
+    if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         return None
+    if groups > 1 and not depthwise:
+        return _grouped(x, w, bias, form) if groups <= _GROUPS else None
     if any(amount for pair in pads for amount in pair):
         x = keras.ops.pad(x, [(0, 0), *((a, b) for a, b in pads), (0, 0)])
     how: dict[str, Any] = {

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, Int, all_known, known
+from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Int, all_known, known
 
 # Element types that both backends move and compare as they are.
 MOVED = frozenset("float16 bfloat16 float32 float64 int8 uint8 int16 int32 int64 bool".split())
+# So many rows for each row of a tensor: its id, and how many.
+Rows: TypeAlias = tuple[int, int]
 # Numbers up to this size stand in the model's description.
 _WRITTEN_BYTES = 2048
 
@@ -34,24 +36,36 @@ class Sizes:
     def __init__(self) -> None:
         self.first: Any = None
         self.anchor: Any = None
-        self._multiples: dict[int, tuple[Any, int]] = {}
+        self._rows: dict[int, tuple[Any, Rows]] = {}
         self._sources: dict[int, tuple[Any, Any, int, int]] = {}
         self._ones: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._nothing: Any = None
+        self._counts: dict[int, tuple[Any, Any]] = {}
         self._flat: dict[int, tuple[Any, Any]] = {}
         self._starts: dict[tuple[int, int], tuple[Any, Any]] = {}
 
-    def mark_batch(self, x: object, multiple: int = 1) -> None:
-        """Axis 0 of a tensor has so many rows for each element of the batch from now on."""
-        self._multiples[id(x)] = x, multiple
+    @property
+    def batch(self) -> Rows:
+        """The rows of the first input."""
+        return id(self.first), 1
 
-    def multiple(self, x: object) -> int | None:
-        """How many rows for each element of the batch axis 0 of a tensor has; None where that is not certain."""
-        return 1 if x is self.first else self._multiples.get(id(x), (None, None))[1]
+    def mark(self, x: object, rows: Rows) -> None:
+        """Axis 0 of a tensor has so many rows from now on."""
+        self._rows[id(x)] = x, rows
+
+    def rows(self, x: Any) -> Rows | None:
+        """How many rows axis 0 of a tensor has, where that is not known: so many for each row of the tensor of an id."""
+        if x is self.first:
+            return self.batch
+        if id(x) not in self._rows:
+            if not getattr(x, "shape", ()) or x.shape[0] is not None:
+                return None
+            self.mark(x, (id(x), 1))
+        return self._rows[id(x)][1]
 
     def has_batch(self, x: object) -> bool:
         """Whether axis 0 of `x` is the batch's for certain."""
-        return self.multiple(x) == 1
+        return self.rows(x) == self.batch
 
     def note(self, size: object, x: object, axis: int, factor: int = 1) -> None:
         """`size` is so many times that of an axis of `x`."""
@@ -62,11 +76,11 @@ class Sizes:
         noted = self._sources.get(id(n))
         return None if noted is None else noted[1:]
 
-    def batches(self, n: object) -> int | None:
-        """How many times the batch's size it is; None where that is not certain."""
+    def rows_of(self, n: object) -> Rows | None:
+        """The rows that a size is the number of; None for that of another axis, or a number that the model computes."""
         source = self.source(n)
-        multiple = self.multiple(source[0]) if source is not None and source[1] == 0 else None
-        return None if source is None or multiple is None else multiple * source[2]
+        rows = self.rows(source[0]) if source is not None and source[1] == 0 else None
+        return None if source is None or rows is None else (rows[0], rows[1] * source[2])
 
     def same(self, a: object, b: object) -> bool:
         """Whether two sizes are surely one."""
@@ -74,7 +88,7 @@ class Sizes:
         if one is None or other is None:
             return False
         alike = one[0] is other[0] and one[1:] == other[1:]
-        return alike or (self.batches(a) is not None and self.batches(a) == self.batches(b))
+        return alike or (self.rows_of(a) is not None and self.rows_of(a) == self.rows_of(b))
 
     def is_of(self, n: object, x: Any, axis: int) -> bool:
         """Whether a size is that of an axis of `x`, or the batch's as that axis is."""
@@ -83,7 +97,7 @@ class Sizes:
             return False
         if source[0] is x and source[1:] == (axis, 1):
             return True
-        return axis == 0 and self.batches(n) is not None and self.batches(n) == self.multiple(x)
+        return axis == 0 and self.rows_of(n) is not None and self.rows_of(n) == self.rows(x)
 
     def nothing(self) -> Any:
         """A scalar that is false whatever the inputs are; None where no input is of numbers."""
@@ -93,20 +107,38 @@ class Sizes:
         return self._nothing
 
     def line(self, n: object) -> Any:
-        """A vector of as many ones (INT64) as the size; None where it is not that of an axis."""
+        """A vector of as many ones (INT64) as the size; None where its number can't be had."""
         source = self.source(n)
+        if source is None and isinstance(n, keras.KerasTensor) and n.dtype == "int64" and n.shape == ():
+            return self._counted(n)
         if source is None or source[0].dtype not in MOVED:
             return None
         x, axis, factor = source
         if (id(x), axis) not in self._ones:
             self._ones[id(x), axis] = x, _ones_along(x, axis)
-            if axis == 0 and (multiple := self.multiple(x)) is not None:
-                self.mark_batch(self._ones[id(x), axis][1], multiple)
+            if axis == 0 and (rows := self.rows(x)) is not None:
+                self.mark(self._ones[id(x), axis][1], rows)
         ones = self._ones[id(x), axis][1]
         return ones if factor == 1 else keras.ops.repeat(ones, factor, axis=0)
 
+    def _counted(self, n: Any) -> Any:
+        """As many ones as a number that the model computes: there is one count for each number up to the greatest."""
+        if id(n) not in self._counts:
+            counts = keras.ops.bincount(keras.ops.reshape(keras.ops.maximum(n, np.asarray(0)), (1,)))
+            self._counts[id(n)] = n, keras.ops.ones_like(counts[(slice(1, None),)], dtype="int64")
+        return self._counts[id(n)][1]
+
+    def length(self, x: Any, axis: int) -> Any:
+        """The size of an axis as an operand of arithmetic of INT64; None where it can't be had."""
+        if known(x.shape[axis]):
+            return np.asarray(x.shape[axis])
+        token = object()
+        self.note(token, x, axis)
+        line = self.line(token)
+        return None if line is None else as_int64(keras.ops.sum(line))
+
     def flat(self, x: Any) -> Any:
-        """The elements of a matrix in one row."""
+        """The elements of a tensor in one row."""
         if id(x) not in self._flat:
             self._flat[id(x)] = x, keras.ops.reshape(x, (-1,))
         return self._flat[id(x)][1]
@@ -122,15 +154,15 @@ class Sizes:
             line = self.line(token)
             if line is None:
                 return None
-            ends = _as_int64(keras.ops.multiply(keras.ops.cumsum(line, axis=0), np.asarray(-columns)))
+            ends = as_int64(keras.ops.multiply(keras.ops.cumsum(line, axis=0), np.asarray(-columns)))
             self._starts[key] = x, keras.ops.reshape(keras.ops.subtract(ends, np.asarray(-columns)), (-1, 1))
         return self._starts[key][1]
 
 
-def _corner(x: Any, axis: int | None) -> Any:
+def _corner(x: Any, axis: int) -> Any:
     """`x` cut to at most one element along all axes but `axis`."""
-    key = tuple(slice(None) if i == axis or n == 1 else slice(0, 1) for i, n in enumerate(x.shape))
-    return x if all(part == slice(None) for part in key) else x[key]
+    # Also where a size is held to be 1: on PyTorch Keras takes one that only the running model has for that.
+    return x if len(x.shape) == 1 else x[tuple(slice(None) if i == axis else slice(0, 1) for i in range(len(x.shape)))]
 
 
 def _ones_along(x: Any, axis: int) -> Any:
@@ -145,17 +177,15 @@ def _ones_along(x: Any, axis: int) -> Any:
     return keras.ops.ones_like(along, dtype="int64")
 
 
-def _as_int64(x: Any) -> Any:
+def as_int64(x: Any) -> Any:
+    """A tensor of whole numbers as one of INT64."""
     # Keras holds a product with a constant to be sparse (3.15).
     return x if x.dtype == "int64" and not x.sparse else keras.ops.cast(x, "int64")
 
 
 def _axis_size(sizes: Sizes, x: Any, axis: int) -> Any:
-    if not isinstance(x, keras.KerasTensor) or x.shape is None or x.dtype not in MOVED:
-        return None
-    token = object()
-    sizes.note(token, x, axis)
-    return _as_int64(keras.ops.sum(sizes.line(token)))
+    fits = isinstance(x, keras.KerasTensor) and x.shape is not None and x.dtype in MOVED
+    return sizes.length(x, axis) if fits else None
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
@@ -178,7 +208,8 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 
 
-def _int_op(sizes: Sizes, name: str, *operands: Int) -> Any:
+def int_arithmetic(sizes: Sizes, name: str, *operands: Int) -> Any:
+    """A step of `Namespace.int_op` on scalars of INT64."""
     items: list[Any] = [
         item if isinstance(item, keras.KerasTensor) else np.asarray(item, bool if isinstance(item, bool) else np.int64)
         for item in operands
@@ -187,14 +218,14 @@ def _int_op(sizes: Sizes, name: str, *operands: Int) -> Any:
         return None
     if name == "ceil_div":  # -(-a // b)
         items = [keras.ops.negative(items[0]), items[1]]
-        return keras.ops.negative(_as_int64(keras.ops.floor_divide(*items)))
+        return keras.ops.negative(as_int64(keras.ops.floor_divide(*items)))
     if name == "div":  # toward zero
         a, b = items
         size = keras.ops.floor_divide(keras.ops.absolute(a), keras.ops.absolute(b))
         opposite = keras.ops.not_equal(keras.ops.less(a, np.asarray(0)), keras.ops.less(b, np.asarray(0)))
-        return _as_int64(keras.ops.where(opposite, keras.ops.negative(size), size))
+        return as_int64(keras.ops.where(opposite, keras.ops.negative(size), size))
     result = _ARITHMETIC[name](*items)
-    return result if result.dtype == "bool" else _as_int64(result)
+    return result if result.dtype == "bool" else as_int64(result)
 
 
 def _whole(sizes: Sizes, x: Any) -> Any:
@@ -204,7 +235,7 @@ def _whole(sizes: Sizes, x: Any) -> Any:
 def _element(sizes: Sizes, x: Any, index: int) -> Any:
     if not isinstance(x, keras.KerasTensor) or x.dtype not in ("int32", "int64") or len(x.shape) != 1:
         return None
-    return _as_int64(x[index])
+    return as_int64(x[index])
 
 
 def _vector(sizes: Sizes, items: Sequence[Any], shape: Sequence[int], dtype: ir.DataType) -> Any:
@@ -216,8 +247,11 @@ def _vector(sizes: Sizes, items: Sequence[Any], shape: Sequence[int], dtype: ir.
     if len(parts) == 1:
         x = keras.ops.reshape(parts[0], tuple(shape)) if len(shape) else parts[0]
     else:
-        rows = [keras.ops.reshape(part, (1,)) if _symbolic(part) else part.astype("int64").reshape(1) for part in parts]
-        x = keras.ops.concatenate([row if not _symbolic(row) else _as_int64(row) for row in rows])
+        rows = [
+            keras.ops.reshape(part, (1,)) if is_recorded_tensor(part) else part.astype("int64").reshape(1)
+            for part in parts
+        ]
+        x = keras.ops.concatenate([row if not is_recorded_tensor(row) else as_int64(row) for row in rows])
         x = x if len(shape) == 1 else keras.ops.reshape(x, tuple(shape))
     return x if x.dtype == held else keras.ops.cast(x, held)
 
@@ -236,7 +270,7 @@ def _given(sizes: Sizes, anchor: Any, constant: Any) -> Any:
 
 def _expand(sizes: Sizes, x: Any, shape: Sequence[Int]) -> Any:
     """x against a tensor of that shape: repeated by numbers that are known, broadcast to lines of the others."""
-    if not isinstance(x, (keras.KerasTensor, np.ndarray)) or x.shape is None or _name(x) not in MOVED:
+    if not isinstance(x, (keras.KerasTensor, np.ndarray)) or x.shape is None or type_name(x) not in MOVED:
         return None
     if not x.shape and isinstance(x, np.ndarray):
         x = x.reshape((1,) * len(shape))  # of an array without axes Keras' files keep the number alone
@@ -261,14 +295,14 @@ def _expand(sizes: Sizes, x: Any, shape: Sequence[Int]) -> Any:
         condition = flags[0]
         for flag in flags[1:]:
             condition = keras.ops.logical_and(condition, flag)
-        held, x = _name(x), keras.ops.where(condition, x, x)
+        held, x = type_name(x), keras.ops.where(condition, x, x)
         x = x if x.dtype == held else keras.ops.cast(x, held)
     if len(x.shape) < rank:
         x = keras.ops.expand_dims(x, tuple(range(rank - len(x.shape))))
     x = x if all(n == 1 for n in repeats) else keras.ops.tile(x, repeats)
-    multiple = sizes.batches(wanted[0])
-    if multiple is not None and (own[0] == 1 or sizes.is_of(wanted[0], x, 0)):
-        sizes.mark_batch(x, multiple)
+    rows = sizes.rows_of(wanted[0]) if wanted else None
+    if rows is not None and (own[0] == 1 or sizes.is_of(wanted[0], x, 0)):
+        sizes.mark(x, rows)
     return x
 
 
@@ -276,11 +310,13 @@ def _flag(line: Any, shape: Sequence[int]) -> Any:
     return keras.ops.cast(line if len(shape) == 1 else keras.ops.reshape(line, shape), "bool")
 
 
-def _symbolic(x: object) -> bool:
+def is_recorded_tensor(x: object) -> bool:
+    """Whether it is a symbolic tensor."""
     return isinstance(x, keras.KerasTensor)
 
 
-def _name(x: Any) -> str:
+def type_name(x: Any) -> str:
+    """The element type of a symbolic tensor or an array."""
     return x.dtype if isinstance(x, keras.KerasTensor) else x.dtype.name
 
 
@@ -305,96 +341,9 @@ def _arange(sizes: Sizes, start: Int, stop: Int, step: Int = 1, dtype: ir.DataTy
     return places if places.dtype == held else keras.ops.cast(places, held)
 
 
-def _take_along_axis(sizes: Sizes, x: Any, indices: Any, axis: int) -> Any:
-    """Of as many rows as there are of indices; of a matrix from its elements in one row, which is one look-up."""
-    if _name(x) not in MOVED or _name(indices) not in ("int32", "int64") or x.shape is None:
-        return None
-    rows = [(i, n, m) for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis]
-    multiple = sizes.multiple(x) if sizes.multiple(x) == sizes.multiple(indices) else None
-    if not all(n == m if known(n) and known(m) else i == 0 and multiple is not None and n is m for i, n, m in rows):
-        return None
-    if len(x.shape) != 2 or axis != 1 or not x.shape[1] or not isinstance(x, keras.KerasTensor):
-        return keras.ops.take_along_axis(x, indices, axis=int(axis))
-    first = sizes.starts(x)
-    if first is None:
-        return keras.ops.take_along_axis(x, indices, axis=int(axis))
-    # Keras' sum takes indices of no rows for a bias; it would be the same number.
-    places = keras.ops.subtract(indices if _name(indices) == "int64" else keras.ops.cast(indices, "int64"), first)
-    result = keras.ops.take(sizes.flat(x), _as_int64(places), axis=0)
-    if multiple is not None:
-        sizes.mark_batch(result, multiple)
-    return result
-
-
-def _gather_nd(sizes: Sizes, x: Any, indices: Any, batch_dims: int = 0) -> Any:
-    """At index tuples of all axes but the last ones: a look-up by their places in row-major order."""
-    depth = indices.shape[-1] if indices.shape else None
-    if batch_dims or not known(depth) or not depth or _name(x) not in MOVED or not isinstance(x, keras.KerasTensor):
-        return None
-    inner, rest = x.shape[1:depth], x.shape[depth:]
-    if not all(known(n) and n for n in (*inner, *rest)) or not _symbolic(indices):
-        return None
-    if indices.dtype not in ("int32", "int64"):
-        return None
-    indices = _as_int64(indices)
-    place = indices[..., 0]
-    for i, n in enumerate(inner, 1):
-        place = keras.ops.subtract(indices[..., i], _as_int64(keras.ops.multiply(place, np.asarray(-n))))
-    flat = keras.ops.reshape(x, (-1, *rest)) if depth > 1 else x
-    return keras.ops.take(flat, place, axis=0)
-
-
-# Whole numbers as Keras' tables hold them on both backends: PyTorch takes no variable of integers for trainable.
-_TABLE_TYPES = {"int8": "float16", "uint8": "float16", "int16": "float32", "int32": "float64", "int64": "float64"}
-# Reading a longer table takes longer than what a model without onnxport is worth.
-_TABLE_BYTES = 1 << 22
-
-
-class _OneRow(keras.layers.Embedding):
-    """An Embedding of one row, which is read without a look-up.
-
-    Keras writes a layer by the module and name of its class: in a file this one is the Embedding that gives the same.
-    """
-
-    __module__ = keras.layers.Embedding.__module__
-    __qualname__ = keras.layers.Embedding.__qualname__
-
-    def call(self, inputs: object) -> Any:
-        """The row, for an index without axes."""
-        return keras.ops.reshape(self.embeddings, (self.output_dim,))
-
-
-_OneRow.__name__ = keras.layers.Embedding.__name__
-
-
-def carried(sizes: Sizes, array: Array, name: str, trainable: bool) -> Any:
-    """A weight that no other layer holds: the only row of an Embedding's table, from which it is read exactly.
-
-    Args:
-        sizes: of the model.
-        array: the weight's content.
-        name: of the layer.
-        trainable: whether it is trained.
-    """
-    kind = array.dtype.name
-    held = _TABLE_TYPES.get(kind, kind)
-    table = array.astype(held).reshape(1, -1)
-    nothing = sizes.nothing()
-    if kind not in MOVED - {"bool"} or not 0 < table.nbytes <= _TABLE_BYTES or nothing is None:
-        return None
-    if held != kind and not np.array_equal(table.astype(kind).reshape(array.shape), array):
-        return None
-    layer = _OneRow(1, table.size, embeddings_initializer="zeros", trainable=trainable, dtype=held, name=name)
-    layer.build()
-    layer.set_weights([table])
-    row = layer(nothing)
-    row = row if held == kind else keras.ops.cast(row, kind)
-    return row if len(array.shape) == 1 else keras.ops.reshape(row, array.shape)
-
-
 SIZED: dict[str, Callable[..., Any]] = {
     "axis_size": _axis_size,
-    "int_op": _int_op,
+    "int_op": int_arithmetic,
     "int": _whole,
     "element": _element,
     "vector": _vector,
@@ -403,6 +352,4 @@ SIZED: dict[str, Callable[..., Any]] = {
     "broadcast_to": _expand,
     "full": _full,
     "arange": _arange,
-    "take_along_axis": _take_along_axis,
-    "gather_nd": _gather_nd,
 }

@@ -14,11 +14,13 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_number
 from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, plain_name, scope_name
-from onnxport.opset_maps.from_onnx.keras.batches import batch_multiple
+from onnxport.opset_maps.from_onnx.keras.batches import rows_along
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
+from onnxport.opset_maps.from_onnx.keras.lookups import LOOKUPS
 from onnxport.opset_maps.from_onnx.keras.operations import OPERATIONS
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight
-from onnxport.opset_maps.from_onnx.keras.sizes import SIZED, Sizes, carried
+from onnxport.opset_maps.from_onnx.keras.sizes import SIZED, Sizes
+from onnxport.opset_maps.from_onnx.keras.tables import carried
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Array,
@@ -159,8 +161,8 @@ class KerasTensorFamily(Namespace):
     def _take(self, tensor: Any) -> None:
         self._order[id(tensor)] = len(self._made)
         self._made.append(tensor)
-        if (multiple := batch_multiple(tensor, self.sizes.multiple)) is not None:
-            self.sizes.mark_batch(tensor, multiple)
+        if (rows := rows_along(tensor, self.sizes.rows)) is not None:
+            self.sizes.mark(tensor, rows)
 
     def layer(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """The layer of `key`: the same one each time, so that a weight used twice stays one."""
@@ -216,15 +218,16 @@ class KerasTensorFamily(Namespace):
                 return operands[-1]
             return array
 
-        if name not in OPERATIONS and name not in SIZED:
+        sized = SIZED.get(name) or LOOKUPS.get(name)
+        if name not in OPERATIONS and sized is None:
             return None
         wanted = (keras.KerasTensor, Parameter)
         args, kwargs = replaced(
             (args, kwargs), lambda item: isinstance(item, wanted) or self.eager.is_tensor(item), operand
         )
         result = OPERATIONS[name](*args, **kwargs) if name in OPERATIONS else None
-        if result is None and name in SIZED:
-            result = SIZED[name](self.sizes, *args, **kwargs)
+        if result is None and sized is not None:
+            result = sized(self.sizes, *args, **kwargs)
         if result is not None:
             self._take_computed(result, operands)
         return result
@@ -343,7 +346,7 @@ class KerasTensorFamily(Namespace):
         """Whether a size is the batch's, or that of axis 0 of `x`."""
         if known(n):
             return bool(self.static_shape(x)) and (self.static_shape(x) or ())[0] == n
-        return self.sizes.batches(n) == 1 or self.sizes.is_of(n, x, 0)
+        return self.sizes.rows_of(n) == self.sizes.batch or self.sizes.is_of(n, x, 0)
 
     def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):
