@@ -159,8 +159,10 @@ ROWS = {
         [(3, 4)],
     ),
     "copies and reversals": (
-        """g (float[N,3,4] x) => (float[N,6,4] y, float[N,3,4] z) {
-            n = Constant<value_ints = [1, 2, 1]>() y = Tile(x, n) low = Constant<value_ints = [-1]>()
+        """g (float[N,3,4] x) => (float[N,6,4] y, float[N,3,4] z, int64[N,4] k) {
+            n = Constant<value_ints = [1, 2, 1]>() y = Tile(x, n) s = Shape<start = 0, end = 1>(x)
+            two = Constant<value_ints = [2]>() t = Concat<axis = 0>(s, two) c = Constant<value_ints = [4, 5]>()
+            axis = Constant<value_ints = [0]>() r = Unsqueeze(c, axis) k = Tile(r, t) low = Constant<value_ints = [-1]>()
             end = Constant<value_ints = [-9223372036854775807]>() z = Slice(x, low, end, low, low) }""",
         {},
         [(3, 4)],
@@ -199,6 +201,41 @@ ROWS = {
             s = Squeeze(a, one) y, m = RNN<hidden_size = 2, activations = ["Relu"]>(s, v, q) }""",
         {"w": f32(1, 12, 3), "r": f32(1, 12, 4), "b": f32(1, 24), "v": f32(1, 2, 4), "q": f32(1, 2, 2)},
         [(3, 3)],
+    ),
+    "rows of a mask as those of the words": (
+        """g (int64[N,5] ids, float[M,5] x) => (float[N,L] y, int64[K] k) {
+            n = Shape<start = 0, end = 1>(ids) end = Constant<value_ints = [-1]>() t = Concat<axis = 0>(n, end)
+            y = Reshape(x, t) m = Shape<start = 0, end = 1>(x) five = Constant<value_int = 5>() f = Mul(m, five)
+            q = Div(f, n) axis = Constant<value_ints = [0]>() r = Squeeze(q, axis) zero = Constant<value_int = 0>()
+            one = Constant<value_int = 1>() k = Range(zero, r, one) }""",
+        {},
+        [("ids", 4, (5,)), (5,)],
+    ),
+    "heads of rows that are not the batch's": (
+        """g (float[N,4] x, float[M,6] z) => (float[M,3,2] y, float[N,4] u) {
+            e = Exp(z) s = Shape<start = 0, end = 1>(e) h = Constant<value_ints = [-1, 2]>() t = Concat<axis = 0>(s, h)
+            l = Log(e) y = Reshape(l, t) u = Neg(x) }""",
+        {},
+        [(4,), (6,)],
+    ),
+    "signs and whole quotients": (
+        """g (float[N,4] x, int64[N,4] i) => (float[N,4] y, int64[N,4] z) {
+            y = Sign(x) c = Constant<value_ints = [7, -7, 2, -3]>() a = Sub(i, c) z = Div(a, c) }""",
+        {},
+        [(4,), ("ids", 9, (4,))],
+    ),
+    "an image with its reflection around it, a quantised one with its zero": (
+        """g (float[N,2,4,4] x, uint8[N,2,4,4] q) => (float[N,2,6,6] y, uint8[N,2,5,5] z) {
+            around = Constant<value_ints = [0, 0, 1, 1, 0, 0, 1, 1]>() after = Constant<value_ints = [0, 0, 0, 0, 0, 0, 1, 1]>()
+            y = Pad<mode = "reflect">(x, around) z = Pad(q, after, point) }""",
+        {"point": np.uint8(128)},
+        [(2, 4, 4), ("bytes", (2, 4, 4))],
+    ),
+    "a convolution of groups whose weights are computed": (
+        """g (float[N,4,5,5] x) => (float[N,6,3,3] y) {
+            k = DequantizeLinear(w, t) y = Conv<group = 2, pads = [1, 1, 1, 1], strides = [2, 2]>(x, k) }""",
+        {"w": RNG.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8), "t": np.float32(0.01)},
+        [(4, 5, 5)],
     ),
     "codes of numbers": (
         """g (float[N,3] x) => (int64[N,3] y) { r = Round(x)
@@ -270,8 +307,8 @@ def alone(request, tmp_path_factory):
         files[name] = str(folder / f"{number}.onnx")
         onnx.save(proto, files[name])
         rng = np.random.default_rng(number)
-        # TensorFlow convolves no images wrongly; Keras' recurrent layers take at least one step.
-        tried = [size for size in SIZES if size or not re.search("Conv<|LSTM|GRU", text)]
+        # TensorFlow convolves and reflects no images wrongly; Keras' recurrent layers take one step at least; 0 divides nothing.
+        tried = [size for size in SIZES if size or not re.search("Conv<|LSTM|GRU|Div\\(f|reflect", text)]
         sets = {f"{size}.{i}": drawn(form, size, rng) for size in tried for i, form in enumerate(inputs)}
         np.savez(files[name] + ".npz", **sets)
     (folder / "rows.json").write_text(json.dumps(files))

@@ -320,6 +320,18 @@ def type_name(x: Any) -> str:
     return x.dtype if isinstance(x, keras.KerasTensor) else x.dtype.name
 
 
+def _tile(sizes: Sizes, x: Any, repeats: Sequence[Int]) -> Any:
+    """Repeated by numbers that only the running model has along axes of size 1 alone."""
+    if type_name(x) not in MOVED or x.shape is None or len(repeats) != len(x.shape):
+        return None
+    if any(not known(n) and size != 1 for n, size in zip(repeats, x.shape, strict=True)) or 0 in repeats:
+        return None
+    wide = _expand(sizes, x, [1 if known(n) else n for n in repeats])
+    if wide is None or all(n == 1 for n in repeats if known(n)):
+        return wide
+    return keras.ops.tile(wide, [int(n) if known(n) else 1 for n in repeats])
+
+
 def _full(sizes: Sizes, shape: Sequence[Int], fill: object, dtype: ir.DataType) -> Any:
     held = TYPE_NAMES.get(dtype)
     if all_known(shape) or held not in MOVED or not isinstance(fill, (bool, int, float, np.ndarray)):
@@ -351,5 +363,6 @@ SIZED: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "broadcast_to": _expand,
     "full": _full,
+    "tile": _tile,
     "arange": _arange,
 }
