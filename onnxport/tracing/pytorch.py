@@ -115,9 +115,11 @@ def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
     if len(given) != len(program.graph_signature.output_specs) or len(given) != len(rows.axes):
         return None  # it writes to an input or a buffer
     results = pytree.tree_leaves(program.graph.output_node().args[0])
-    if any(free_unbacked_symbols(pytorch_nodes.recorded(item)) for item in results if isinstance(item, torch.fx.Node)):
-        return None  # the rows' results differ in size
-    how = f"its batch can't be traced: the graph goes through {rows.name!r} row by row (Scan)"
+    for item, fill in zip(results, rows.fills, strict=True):
+        if isinstance(item, torch.fx.Node) and fill is None and free_unbacked_symbols(pytorch_nodes.recorded(item)):
+            return None  # the rows' results may differ in size, and nothing shows how they stand together then
+    operator = "Scan" if all(fill is None for fill in rows.fills) else "Loop"
+    how = f"its batch can't be traced: the graph goes through {rows.name!r} row by row ({operator})"
     return replace(_traced(program, row, others, (*notes, how)), rows=rows)
 
 

@@ -17,8 +17,9 @@ from onnxport.tracing.pytorch_inputs import Call
 from onnxport.tracing.pytorch_nodes import recorded
 
 _ASKS = frozenset("aten._local_scalar_dense.default aten.item.default cond while_loop".split())
-# Factors of the numbers of two rows: what a row gives may not follow from the other, whatever that holds.
-_SCALES = ((1.0, 40.0), (-2.5, 1e3))
+# Factors of the numbers of two rows: what a row gives may not follow from the other, whatever that holds; nor may what it is
+# filled up with follow from its own.
+_SCALES = ((0.75, 40.0), (-2.5, 1e3))
 # Differences that are rounding: a kernel adds up a batch in another order than a row. The proof judges the numbers.
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-4
 
@@ -31,6 +32,8 @@ class Rows:
     inputs: frozenset[str]  # paths of the inputs that have it as dimension 0
     # For each leaf of the result the axis along which those of the rows follow each other; None for what is no tensor.
     axes: tuple[int | None, ...]
+    # For each what fills up the results of rows that are smaller than others; None where no two differed in size.
+    fills: tuple[bool | int | float | None, ...]
 
 
 def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
@@ -50,14 +53,21 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     pairs += [_varied(pairs[0], inputs, near, far) for near, far in _SCALES]
     if not any(_differ(pair, inputs) for pair in pairs):
         return None  # alike rows give the same, whatever each follows from
-    every = [_axes(pair, inputs) for pair in pairs]
-    if every[0] is None or any(axes != every[0] for axes in every):
+    every = [_joints(pair, inputs) for pair in pairs]
+    known = [joints for joints in every if joints is not None]
+    axes = {tuple(None if joint is None else joint.axis for joint in joints) for joints in known}
+    if len(known) < len(every) or len(axes) > 1:
         return None
-    return Rows(first, inputs, tuple(every[0]))
+    fills = [
+        list(dict.fromkeys(joint.fill for joint in leaf if joint and joint.uneven)) for leaf in zip(*known, strict=True)
+    ]
+    if any(len(values) > 1 for values in fills):
+        return None
+    return Rows(first, inputs, axes.pop(), tuple(values[0] if values else None for values in fills))
 
 
 def _varied(call: Call, inputs: frozenset[str], near: float, far: float) -> Call:
-    """Two rows, the first one's numbers times `near`, the second one's times `far`; its whole numbers in another order."""
+    """Two rows, the first one's numbers times `near`, the second one's times `far`; their whole numbers in another order."""
 
     def varied(path: str, leaf: Any) -> Any:
         if path not in inputs:
@@ -65,7 +75,8 @@ def _varied(call: Call, inputs: frozenset[str], near: float, far: float) -> Call
         if leaf.is_floating_point():
             factors = torch.tensor([near, far], dtype=leaf.dtype).reshape(2, *(1,) * (leaf.dim() - 1))
             return leaf * factors.to(leaf.device)
-        return torch.stack([leaf[0], leaf[1].roll(1, -1)]) if leaf.dim() > 1 else leaf
+        first = leaf[0].roll(2, -1) if near < 0 and leaf.dim() > 1 else leaf[0]
+        return torch.stack([first, leaf[1].roll(1, -1)]) if leaf.dim() > 1 else leaf
 
     return call.mapped(varied)
 
@@ -74,21 +85,30 @@ def _differ(call: Call, inputs: frozenset[str]) -> bool:
     return any(not torch.equal(leaf[0], leaf[1]) for path, leaf in call.tensors.items() if path in inputs)
 
 
-def _axes(call: Call, inputs: frozenset[str]) -> list[int | None] | None:
-    """For each leaf of the result of two rows the axis along which each alone gives it in turn; None where one is otherwise."""
+@dataclass(frozen=True)
+class _Joint:
+    """How the results of two rows stand in that of both."""
+
+    axis: int
+    uneven: bool = False  # they differ in size
+    fill: bool | int | float | None = None
+
+
+def _joints(call: Call, inputs: frozenset[str]) -> list[_Joint | None] | None:
+    """How each leaf of the result of two rows consists of what each alone gives; None where one does not."""
     try:
         both, *each = [_leaves(_cut(call, inputs, chosen)) for chosen in ((0, 1), (0,), (1,))]
     except Exception:  # whatever the model raises on a row
         return None
     if any(len(leaves) != len(both) for leaves in each):
         return None
-    axes: list[int | None] = []
+    joints: list[_Joint | None] = []
     for whole, *parts in zip(both, *each, strict=True):
-        axis = _axis(whole, parts) if isinstance(whole, torch.Tensor) else None
-        if axis is None and isinstance(whole, (torch.Tensor, bool, int, float)):
+        joint = _joint(whole, parts) if isinstance(whole, torch.Tensor) else None
+        if joint is None and isinstance(whole, (torch.Tensor, bool, int, float)):
             return None
-        axes.append(axis)
-    return axes
+        joints.append(joint)
+    return joints
 
 
 def decides_on_values(program: ExportedProgram, notes: Sequence[str], rows: Collection[str]) -> bool:
@@ -120,19 +140,36 @@ def _leaves(call: Call) -> list[Any]:
     return pytree.tree_leaves(run_under(nullcontext(), call))
 
 
-def _axis(whole: torch.Tensor, parts: Sequence[Any]) -> int | None:
-    """The axis along which the parts follow each other in the whole; None where they do not."""
-    if any(not isinstance(part, torch.Tensor) or part.shape != parts[0].shape for part in parts):
+def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
+    """How the parts follow each other in the whole, smaller ones filled up with one number; None where they do not."""
+    if any(not isinstance(part, torch.Tensor) or part.dim() != whole.dim() for part in parts) or whole.is_complex():
         return None
-    if whole.dim() != parts[0].dim() or whole.is_complex():
-        return None
-    longer = [axis for axis in range(whole.dim()) if whole.shape[axis] != parts[0].shape[axis]]
+    most = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
+    longer = [axis for axis in range(whole.dim()) if whole.shape[axis] != most[axis]]
     if len(longer) != 1 or whole.shape[longer[0]] != sum(part.shape[longer[0]] for part in parts):
         return None
-    joined = torch.cat(list(parts), longer[0])
-    if not whole.is_floating_point():
-        return longer[0] if torch.equal(whole, joined) else None
-    finite = whole[whole.isfinite()].abs().double()
+    axis = longer[0]
+    real = torch.cat([_padded(torch.ones_like(part, dtype=torch.bool), most, axis) for part in parts], axis)
+    joined = torch.cat([_padded(part, most, axis) for part in parts], axis)
+    filled = whole[~real]
+    if filled.numel() and not bool((filled == filled[0]).all()):
+        return None
+    if not _close(joined[real], whole[real]):
+        return None
+    return _Joint(axis, True, filled[0].item()) if filled.numel() else _Joint(axis)
+
+
+def _padded(part: torch.Tensor, sizes: Sequence[int], axis: int) -> torch.Tensor:
+    """A part with zeros behind it up to these sizes, but for `axis`."""
+    shape = [part.shape[i] if i == axis else size for i, size in enumerate(sizes)]
+    result = part.new_zeros(shape)
+    result[tuple(slice(size) for size in part.shape)] = part
+    return result
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if not other.is_floating_point():
+        return torch.equal(one, other)
+    finite = other[other.isfinite()].abs().double()
     allowed = _ABSOLUTE * float(finite.max()) if finite.numel() else 0.0
-    close = torch.allclose(joined.double(), whole.double(), rtol=_RELATIVE, atol=allowed, equal_nan=True)
-    return longer[0] if close else None
+    return torch.allclose(one.double(), other.double(), rtol=_RELATIVE, atol=allowed, equal_nan=True)

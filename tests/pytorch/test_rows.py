@@ -99,6 +99,48 @@ def test_rows_that_do_not_stand_alone_keep_the_size_of_the_example(model: Any) -
     assert not any("row by row" in note for note in converted.report.notes)
 
 
+class Filled(torch.nn.Module):
+    """Of each row the numbers that are positive, and their places, filled up to as many as the row has that has most."""
+
+    def forward(self, x: Any) -> Any:
+        rows = [row[row > 0] for row in x]
+        most = max(len(row) for row in rows)
+        numbers, mask = torch.zeros(len(rows), most), torch.zeros(len(rows), most, dtype=torch.bool)
+        places = torch.full((len(rows), 1, most), -1)
+        pairs = torch.full((len(rows), most, most), 0.5)
+        for i, row in enumerate(rows):
+            numbers[i, : len(row)] = row * 2
+            mask[i, : len(row)] = True
+            places[i, 0, : len(row)] = (x[i] > 0).nonzero().flatten()
+            pairs[i, : len(row), : len(row)] = row[:, None] - row
+        return numbers, mask, places, pairs, x.cumsum(1)
+
+
+class Repeated(Filled):
+    """Filled up with a number of the row's own."""
+
+    def forward(self, x: Any) -> Any:
+        numbers, mask, *_ = super().forward(x)
+        return torch.where(mask, numbers, x[:, :1])
+
+
+def test_rows_of_several_sizes_are_filled_up() -> None:
+    converted = onnxport.convert(Filled(), inputs=(torch.linspace(-2, 2, 18).reshape(3, 6).sin(),))
+    assert converted.report.verdict == "passed"
+    assert any("row by row (Loop)" in note for note in converted.report.notes)
+    assert [value.shape[0] for value in converted.model.graph.outputs] == ["batch"] * 5
+    for count in (1, 2, 5):
+        x = torch.randn(count, 6, generator=torch.Generator().manual_seed(count))
+        for found, wanted in zip(_run(converted, x=x), Filled()(x), strict=True):
+            assert found.dtype == wanted.numpy().dtype
+            np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_that_are_filled_up_with_their_own_numbers_are_not_taken_apart() -> None:
+    converted = onnxport.convert(Repeated(), inputs=(torch.linspace(-2, 2, 18).reshape(3, 6).sin(),))
+    assert converted.model.graph.inputs[0].shape == (3, 6)
+
+
 class Deciding(torch.nn.Module):
     """A way through the model that the whole batch decides on."""
 

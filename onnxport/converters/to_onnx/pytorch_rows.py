@@ -1,9 +1,10 @@
-"""A program of one row in a graph that takes a batch: a Scan over its rows."""
+"""A program of one row in a graph that takes a batch: a Scan over its rows, or a Loop where their results differ in size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering
@@ -24,15 +25,23 @@ def run_by_rows(op: OpBuilder, lowering: Lowering, traced: Traced, rows: Rows, k
     batches = [value for value in op.inputs if value.name in names]
     axes = [rows.axes[place] or 0 for place in kept]
 
+    fills = [rows.fills[place] for place in kept]
+
+    def results_of(b: OpBuilder, row_of: dict[int, ir.Value]) -> list[ir.Value]:
+        arguments = [row_of.get(id(item), item) for item in lowering.boundary.arguments]
+        results = lowering.run(b, traced.program.graph_module, arguments)
+        return [lowering.value_of(b, results[place]) for place in kept]
+
+    if any(fill is not None for fill in fills):
+        return _filled_up(op, batches, results_of, axes, fills, rows.name)
+
     def write(b: OpBuilder) -> list[ir.Value]:
         row_of: dict[int, ir.Value] = {}
         for value in batches:
             shape = list(value.shape)[1:] if value.shape is not None else None
             row = b.input(f"{value.name}.row", value.dtype or ir.DataType.FLOAT, shape)
             row_of[id(value)] = b.Unsqueeze(row, b.axes(0))
-        arguments = [row_of.get(id(item), item) for item in lowering.boundary.arguments]
-        results = lowering.run(b, traced.program.graph_module, arguments)
-        values = [lowering.value_of(b, results[place]) for place in kept]
+        values = results_of(b, row_of)
         _lift_what_stays(op, b)
         return values
 
@@ -43,6 +52,61 @@ def run_by_rows(op: OpBuilder, lowering: Lowering, traced: Traced, rows: Rows, k
         _joined(op, value, row.shape, axis, rows.name)
         for value, row, axis in zip(results, body.outputs, axes, strict=True)
     ]
+
+
+def _filled_up(
+    op: OpBuilder,
+    batches: Sequence[ir.Value],
+    results_of: Callable[[OpBuilder, dict[int, ir.Value]], list[ir.Value]],
+    axes: Sequence[int],
+    fills: Sequence[bool | int | float | None],
+    name: str,
+) -> list[ir.Value]:
+    """The results of rows one behind another, each filled up to the sizes of the largest."""
+    forms: list[tuple[ir.DataType, ir.Shape]] = []
+
+    def write(b: OpBuilder) -> list[ir.Value]:
+        place = b.input("row", ir.DataType.INT64, [])
+        go_on = b.input("go_on", ir.DataType.BOOL, [])
+        row_of = {id(value): b.Gather(value, b.Reshape(place, [1]), axis=0) for value in batches}
+        for value in batches:
+            row_of[id(value)].shape = ir.Shape([1, *list(value.shape or ())[1:]])
+        values = results_of(b, row_of)
+        joined: list[ir.Value] = []
+        for value, axis, fill in zip(values, axes, fills, strict=True):
+            if value.shape is None or value.dtype is None:
+                raise UnsupportedOperator(f"a result of unknown rank for each row of {name!r}")
+            forms.append((value.dtype, value.shape))
+            before = b.input("rows_before", value.dtype, [None] * value.shape.rank())
+            joined.append(_behind(b, before, value, axis, op.const(np.array(fill or 0, value.dtype.numpy()))))
+        _lift_what_stays(op, b)
+        return [go_on, *joined]
+
+    body = op.body(write)
+    start = [op.const(np.zeros([0] * shape.rank(), dtype.numpy())) for dtype, shape in forms]
+    count = op.Reshape(op.dim(batches[0], 0), [])
+    looped = op.Loop(count, True, *start, body=body, outputs=len(start))
+    results = looped if isinstance(looped, tuple) else (looped,)
+    for value, (dtype, shape), axis in zip(results, forms, axes, strict=True):
+        sizes: list[int | str | None] = [size if isinstance(size, int) else None for size in shape]
+        sizes[axis] = name if shape[axis] == 1 else None
+        value.dtype, value.shape = dtype, ir.Shape(sizes)
+    return list(results)
+
+
+def _behind(b: OpBuilder, before: ir.Value, value: ir.Value, axis: int, fill: ir.Value) -> ir.Value:
+    """A row's result behind those of the rows before it, all of the sizes of the largest."""
+    rank = value.shape.rank() if value.shape is not None else 0
+    others = np.array([place != axis for place in range(rank)], np.int64)
+    most = b.Max(b.Shape(before), b.Shape(value))
+
+    def padded(part: ir.Value) -> ir.Value:
+        more = b.Mul(b.Sub(most, b.Shape(part)), b.const(others))
+        result: ir.Value = b.Pad(part, b.Concat(b.const(np.zeros(rank, np.int64)), more, axis=0), fill)
+        return result
+
+    joined: ir.Value = b.Concat(padded(before), padded(value), axis=axis)
+    return joined
 
 
 def _lift_what_stays(op: OpBuilder, b: OpBuilder) -> None:
