@@ -19,7 +19,7 @@ from onnxport.frameworks.descriptor import Lazy
 from onnxport.frameworks.tensorflow import META_GRAPH
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
-from onnxport.tracing.tensorflow_graph_def import of_graph_def
+from onnxport.tracing.tensorflow_graph_def import loading, of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
 from onnxport.tracing.trust.faults import existing_file, reading
 
@@ -118,7 +118,7 @@ def _load_saved_model(place: Path, allow_code: bool, tag: str | None = None) -> 
     known = [sorted(meta.meta_info_def.tags) for meta in saved.meta_graphs]
     if tag is not None and [tag] not in known:
         raise InvalidInputError(f"tag {tag!r}: the SavedModel {str(place)!r} has {', '.join(map(' and '.join, known))}")
-    with reading(f"the SavedModel {str(place)!r} can't be loaded"):
+    with loading(f"the SavedModel {str(place)!r} can't be loaded"):
         if not allow_code:
             check_saved_model(place, saved)
         return tf.saved_model.load(str(place), tags=None if tag is None else [tag])

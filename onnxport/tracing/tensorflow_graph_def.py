@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.tracing.tensorflow_inputs import Dynamic
 from onnxport.tracing.tensorflow_program import Port, Program, named_ports
-from onnxport.tracing.trust.faults import reading
+from onnxport.tracing.trust.faults import raised_as
 
 
 def of_graph_def(
@@ -26,7 +28,7 @@ def of_graph_def(
         InvalidInputError: it has no tensor of a name.
     """
     graph = tf.Graph()
-    with reading("TensorFlow can't import the GraphDef"), graph.as_default():
+    with loading("TensorFlow can't import the GraphDef"), graph.as_default():
         tf.graph_util.import_graph_def(definition, name="")
     operations = graph.get_operations()
     if input_names is None:
@@ -52,3 +54,19 @@ def _tensor(graph: tf.Graph, name: str) -> Any:
         return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
     except (KeyError, ValueError) as error:
         raise InvalidInputError(f"the GraphDef has no tensor {name!r}") from error
+
+
+def loading(failure: str) -> AbstractContextManager[None]:
+    """An error while a graph is read is an `InvalidModelError`; what loads an operator that no library has is named."""
+
+    def error_of(error: Exception) -> InvalidModelError:
+        unknown = re.search(r"Op type not registered '([^']+)'", str(error))
+        reason = first_line(error)
+        if unknown is not None:
+            reason = (
+                f"no library of operators that is loaded has {unknown[1]!r}: load its own before, by tf.load_op_library or "
+                "onnxport tf2onnx --load-op-libraries FILE.so"
+            )
+        return InvalidModelError(f"{failure}: {reason}")
+
+    return raised_as(error_of)

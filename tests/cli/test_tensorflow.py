@@ -136,6 +136,15 @@ def test_a_checkpoint_of_tensorflow_1(run, tmp_path, resources):
 def test_libraries_of_operators(run, saved, tmp_path):
     (tmp_path / "text.so").write_text("no library")
     assert "'text.so' is no library of operators" in run("tf2onnx", "linear", "--load_op_libraries", "text.so").err
+    graph = tf.compat.v1.GraphDef(
+        node=[{"name": "x", "op": "Placeholder"}, {"name": "y", "op": "AcmeTwice", "input": ["x"]}]
+    )
+    graph.node[0].attr["dtype"].type = tf.float32.as_datatype_enum
+    (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
+    answer = (
+        "no library of operators that is loaded has 'AcmeTwice': load its own before, by tf.load_op_library or onnxport"
+    )
+    assert answer in run("tf2onnx", "graph.pb").err
     assert "no file 'none.so'" in run("tf2onnx", "linear", "--load_op_libraries", "none.so").err
     done = run(
         "tf2onnx",

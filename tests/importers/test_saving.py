@@ -196,3 +196,40 @@ def test_a_chain_longer_than_pythons_limit_of_calls(tmp_path, with_weight):
     files = [str(tmp_path / name) for name in ("chain.keras", "given.npy", "result.npy")]
     subprocess.run([sys.executable, "-c", program, *files], check=True)
     np.testing.assert_allclose(np.load(files[2]), expected, rtol=1e-6)
+
+
+BODY = "b (int64 i, bool k, float[n] a) => (bool k2, float[n] a2) { k2 = Identity(k) a2 = Add(a, a) }"
+GRAPHS = {
+    "control": (
+        f"(float[n] x, int64 m) => (float[n] y) {{ c = Constant<value = bool {{1}}>() y = Loop<body = {BODY}>(m, c, x) }}",
+        "GuardOnDataDependentSymNode: ",
+    ),
+    "pieces": (
+        "(float[n] x, int64 m) => (seq(float[k]) y) { y = SplitToSequence<axis = 0>(x, m) }",
+        "how many pieces there are is known only when the model runs",
+    ),
+    "strings": ("(string[n] x) => (string[n] y) { y = Identity(x) }", "an input is no tensor of known rank"),
+}
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_is_no_exported_program_is_answered_in_two_lines(run, tmp_path, name):
+    """Without the graph that torch prints of what it can't trace."""
+    text, reason = GRAPHS[name]
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}'), tmp_path / "net.onnx")
+    done = run("convert", "net.onnx", "-o", "net.pt2")
+    assert (done.code, done.out) == (2, "")
+    assert reason in done.err
+    assert ".safetensors" in done.err
+    assert done.err.count("\n") <= 2
+    assert os.listdir(tmp_path) == ["net.onnx"]
+
+
+@pytest.mark.pytorch
+def test_numbers_that_are_drawn_anew_are_saved_as_an_exported_program(run, tmp_path):
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (float[n] y) { y = RandomNormalLike(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert run("convert", "net.onnx", "-o", "net.pt2", "--allow-unproved").code == 0
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    assert torch.export.load(tmp_path / "net.pt2").module()(torch.zeros(7)).shape == (7,)

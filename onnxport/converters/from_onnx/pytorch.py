@@ -15,7 +15,8 @@ from torch import fx, nn
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from onnxport.converters.from_onnx.walk import Walk
-from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
+from onnxport.frameworks.pytorch_log import quiet
 from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.module_state import read
@@ -110,12 +111,12 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
 
     Raises:
         InvalidInputError: the suffix is none of these, or the module has no example inputs to export with.
+        TracingError: ``.pt2`` is asked for, and torch.export can't trace the module.
     """
     place = Path(path)
     match place.suffix.lower():
         case ".pt2":
-            inputs, dynamic = _example_call(module)
-            program = torch.export.export(module, inputs, dynamic_shapes=dynamic)
+            program = _exported(module)
             with _archive(place) as file:
                 torch.export.save(program, file)
         case ".pt" | ".pth":
@@ -178,6 +179,19 @@ class _Patient(io.RawIOBase):
         except OSError as error:
             self.error = error
         return memoryview(data).nbytes
+
+
+def _exported(module: nn.Module) -> torch.export.ExportedProgram:
+    inputs, dynamic = _example_call(module)
+    try:
+        with quiet():
+            return torch.export.export(module, inputs, dynamic_shapes=dynamic)
+    except Exception as error:  # torch raises many types, and adds its own lines to those that a module raises
+        kind = "" if isinstance(error, OnnxportError) else f"{type(error).__name__}: "
+        raise TracingError(
+            f"a .pt2 file is traced by torch.export, which can't trace this module: {kind}{first_line(error)}\n"
+            "Save it as .pt, .safetensors or .py: none of them is traced."
+        ) from error
 
 
 def _example_call(module: nn.Module) -> tuple[tuple[Any, ...], Any]:

@@ -333,10 +333,12 @@ def random(
     law: Law, shape: Ints, a: float, b: float, dtype: torch.dtype, seed: float | None, device: torch.device | None
 ) -> Tensor:
     """Drawn from [a, b), or normally around a with deviation b."""
-    generator = None if seed is None else torch.Generator(device or "cpu").manual_seed(int(seed))
+    options: dict[str, Any] = {"dtype": dtype, "device": device}
+    if seed is not None:  # torch's form with a generator takes no sizes that are symbols of a trace
+        options["generator"] = torch.Generator(device or "cpu").manual_seed(int(seed))
     if law == "uniform":
-        return torch.rand(shape, generator=generator, dtype=dtype, device=device) * (b - a) + a
-    return torch.randn(shape, generator=generator, dtype=dtype, device=device) * b + a
+        return torch.rand(shape, **options) * (b - a) + a
+    return torch.randn(shape, **options) * b + a
 
 
 rule(random, lambda fresh, law, shape, a, b, dtype, *_: torch.empty(shape, dtype=dtype, device=META))
