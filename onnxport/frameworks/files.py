@@ -47,6 +47,11 @@ def of_path(path: str | os.PathLike[str]) -> str:
             f"{str(path)!r} holds weights or a pickled module, not a graph: pass the module itself to onnxport.convert, or "
             f"to the command line a function that makes it: onnxport convert my_package.nets:factory --weights {place.name}"
         )
+    if suffix == ".py":
+        raise InvalidModelError(
+            f"{str(path)!r} is a program: pass the model itself to onnxport.convert, or to the command line a function that "
+            f"makes it, as Python imports it from its folder: onnxport convert {place.stem}:factory"
+        )
     known = sorted(item for framework in registered() for item in framework.files.reads)
     raise InvalidModelError(f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(known)}")
 

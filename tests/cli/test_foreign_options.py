@@ -81,4 +81,5 @@ def test_a_file_of_python_is_answered_with_the_module(run, tmp_path):
     (tmp_path / "net.py").write_text("def make(): ...")
     done = run("convert", "net.py:make")
     assert done.code == 2
+    assert "'net.py' is a program: pass the model itself" in run("convert", "net.py").err
     assert done.err == "error: 'net.py:make': a module is named as Python imports it, from its folder: net:make\n"
