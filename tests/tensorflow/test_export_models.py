@@ -230,6 +230,13 @@ def test_everything_unsupported_is_said_at_once():
     assert "test_export_models.py" in str(caught.value)
 
 
+def test_what_a_called_function_holds_is_counted_once():
+    inner = tf.function(lambda x: tf.py_function(lambda v: v, [x], tf.float32))
+    for calls, count in ((lambda x: inner(x) + 1.0, ""), (lambda x: inner(x) + inner(2.0 * x), " x2")):
+        with pytest.raises(UnsupportedOperator, match=rf"(?m)^  EagerPyFunc{count}: "):
+            onnxport.convert(tf.function(calls), inputs=(np.ones(3, np.float32),))
+
+
 def test_state_that_outputs_depend_on_is_refused_and_other_state_noted():
     module = tf.Module()
     module.calls = tf.Variable(0.0, name="calls")

@@ -173,6 +173,7 @@ class _Lowering:
         except NeedsState:
             self.refused.forget_since(before)  # it is lowered once more
             raise
+        self._surveyed.add(function.name)  # what it holds is noted, and not to be counted again
         if any(item is _REFUSED for item in results):
             raise UnsupportedOperator(
                 f"a result of {function.name} was refused", self.refused.since(before) or self.refused.since(before - 1)
