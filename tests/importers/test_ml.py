@@ -390,7 +390,7 @@ def as_specified(row: Node) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.1)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_tensorflow(row: Node) -> None:

@@ -39,7 +39,7 @@ def at_the_default_opset() -> Iterator[Any]:
     """The first case of each entry, and some of the others."""
     firsts = {id(entry.cases[0]) for entry in aten if entry.cases}
     for name, case in CASES:
-        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.08)])
+        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.03)])
 
 
 def at_other_opsets() -> Iterator[Any]:

@@ -44,7 +44,7 @@ CHOSEN = [*ALWAYS, *random.Random(0).sample(REST, SAMPLED)]
 @pytest.mark.parametrize("title", CHOSEN)
 def test_numbers_are_never_wrong(title: str) -> None:
     info = BY_TITLE[title]
-    found = [opinfo.check(info, sample) for _, _, sample in opinfo.samples(info, 2)]
+    found = [opinfo.check(info, sample) for _, _, sample in opinfo.samples(info, 1)]
     assert [item for item in found if item[0] in ("wrong", "defect")] == []
     if title in ALWAYS:
         assert "right" in {verdict for verdict, _ in found}

@@ -28,7 +28,7 @@ def at_opsets():
     for position, row in enumerate(ROWS):
         for place, opset in enumerate(OPSETS):
             first = opset == 21 and row.id.endswith("-0")
-            marks = [] if first else [pytest.mark.sampled(0.15 if place == position % len(OPSETS) else 0)]
+            marks = [] if first else [pytest.mark.sampled(0.08 if place == position % len(OPSETS) else 0)]
             yield pytest.param(*row.values, opset, id=f"{row.id}-{opset}", marks=marks)
 
 

@@ -9,11 +9,11 @@ pytestmark = pytest.mark.tensorflow
 
 ENTRIES = [entry for entry in table if entry.function.__module__.startswith("onnxport.")]
 CASES = [
-    # The first case of each entry always runs, of the others a quarter.
+    # The first case of each entry always runs, of the others some.
     pytest.param(
         case,
         id=f"{entry.name}{'-complex' if entry.accepts_complex else ''}-{case.name or i}",
-        marks=[pytest.mark.sampled(0.25)] if i else [],
+        marks=[pytest.mark.sampled(0.12)] if i else [],
     )
     for entry in {entry.function: entry for entry in ENTRIES}.values()
     for i, case in enumerate(entry.cases)
@@ -32,7 +32,7 @@ def test_case(case):
     run(case, max(case.min_opset, 21))
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.08)
 @pytest.mark.parametrize(
     "case", [pytest.param(*row.values, id=row.id) for row in CASES if row.values[0].min_opset <= 18]
 )
