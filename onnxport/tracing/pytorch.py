@@ -13,7 +13,6 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, TracingError
@@ -115,10 +114,11 @@ def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:
     if len(given) != len(program.graph_signature.output_specs) or len(given) != len(rows.axes):
         return None  # it writes to an input or a buffer
     results = pytree.tree_leaves(program.graph.output_node().args[0])
-    for item, fill in zip(results, rows.fills, strict=True):
-        if isinstance(item, torch.fx.Node) and fill is None and free_unbacked_symbols(pytorch_nodes.recorded(item)):
-            return None  # the rows' results may differ in size, and nothing shows how they stand together then
-    operator = "Scan" if all(fill is None for fill in rows.fills) else "Loop"
+    for place, item in enumerate(results):
+        shape = getattr(pytorch_nodes.recorded(item), "shape", ()) if isinstance(item, torch.fx.Node) else ()
+        if not rows.stands(place, shape):
+            return None
+    operator = "Loop" if any(rows.uneven) else "Scan"
     how = f"its batch can't be traced: the graph goes through {rows.name!r} row by row ({operator})"
     return replace(_traced(program, row, others, (*notes, how)), rows=rows)
 

@@ -32,8 +32,17 @@ class Rows:
     inputs: frozenset[str]  # paths of the inputs that have it as dimension 0
     # For each leaf of the result the axis along which those of the rows follow each other; None for what is no tensor.
     axes: tuple[int | None, ...]
-    # For each what fills up the results of rows that are smaller than others; None where no two differed in size.
+    uneven: tuple[bool, ...]  # for each whether the rows' results have differed in size
+    # For each what fills up the results of rows that are smaller than others; None where none was filled up.
     fills: tuple[bool | int | float | None, ...]
+
+    def stands(self, place: int, shape: Sequence[int | torch.SymInt]) -> bool:
+        """Whether rows have shown how results of this shape stand together."""
+        free = [axis for axis, size in enumerate(shape) if free_unbacked_symbols(size)]
+        if not free:
+            return True
+        along = all(axis == self.axes[place] for axis in free)
+        return self.uneven[place] and (along or self.fills[place] is not None)
 
 
 def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
@@ -59,11 +68,13 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     if len(known) < len(every) or len(axes) > 1:
         return None
     fills = [
-        list(dict.fromkeys(joint.fill for joint in leaf if joint and joint.uneven)) for leaf in zip(*known, strict=True)
+        list(dict.fromkeys(joint.fill for joint in leaf if joint and joint.fill is not None))
+        for leaf in zip(*known, strict=True)
     ]
     if any(len(values) > 1 for values in fills):
         return None
-    return Rows(first, inputs, axes.pop(), tuple(values[0] if values else None for values in fills))
+    uneven = tuple(any(joint and joint.uneven for joint in leaf) for leaf in zip(*known, strict=True))
+    return Rows(first, inputs, axes.pop(), uneven, tuple(values[0] if values else None for values in fills))
 
 
 def _varied(call: Call, inputs: frozenset[str], near: float, far: float) -> Call:
@@ -145,10 +156,11 @@ def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
     if any(not isinstance(part, torch.Tensor) or part.dim() != whole.dim() for part in parts) or whole.is_complex():
         return None
     most = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
-    longer = [axis for axis in range(whole.dim()) if whole.shape[axis] != most[axis]]
-    if len(longer) != 1 or whole.shape[longer[0]] != sum(part.shape[longer[0]] for part in parts):
+    axes = [axis for axis in range(whole.dim()) if whole.shape[axis] == sum(part.shape[axis] for part in parts)]
+    axes = [axis for axis in axes if all(whole.shape[i] == size for i, size in enumerate(most) if i != axis)]
+    if len(axes) != 1:
         return None
-    axis = longer[0]
+    axis = axes[0]
     real = torch.cat([_padded(torch.ones_like(part, dtype=torch.bool), most, axis) for part in parts], axis)
     joined = torch.cat([_padded(part, most, axis) for part in parts], axis)
     filled = whole[~real]
@@ -156,7 +168,8 @@ def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
         return None
     if not _close(joined[real], whole[real]):
         return None
-    return _Joint(axis, True, filled[0].item()) if filled.numel() else _Joint(axis)
+    uneven = any(part.shape != parts[0].shape for part in parts)
+    return _Joint(axis, uneven, filled[0].item() if filled.numel() else None)
 
 
 def _padded(part: torch.Tensor, sizes: Sequence[int], axis: int) -> torch.Tensor:

@@ -32,7 +32,7 @@ def run_by_rows(op: OpBuilder, lowering: Lowering, traced: Traced, rows: Rows, k
         results = lowering.run(b, traced.program.graph_module, arguments)
         return [lowering.value_of(b, results[place]) for place in kept]
 
-    if any(fill is not None for fill in fills):
+    if any(rows.uneven[place] for place in kept):
         return _filled_up(op, batches, results_of, axes, fills, rows.name)
 
     def write(b: OpBuilder) -> list[ir.Value]:
