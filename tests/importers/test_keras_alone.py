@@ -158,6 +158,12 @@ ROWS = {
         {"w": f32(4, 5)},
         [(3, 4)],
     ),
+    "means of windows that reach beyond the image": (
+        """g (float[N,2,7,5] x) => (float[N,2,4,3] y) {
+            y = AveragePool<kernel_shape = [2, 3], strides = [2, 2], pads = [0, 1, 1, 1]>(x) }""",
+        {},
+        [(2, 7, 5)],
+    ),
     "copies and reversals": (
         """g (float[N,3,4] x) => (float[N,6,4] y, float[N,3,4] z, int64[N,4] k) {
             n = Constant<value_ints = [1, 2, 1]>() y = Tile(x, n) s = Shape<start = 0, end = 1>(x)

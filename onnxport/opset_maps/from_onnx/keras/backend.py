@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.layout import LAST, to_last
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.registry import Semantics
 
@@ -35,6 +37,21 @@ def backend_arrays() -> Namespace:
         else:
             raise UnsupportedOperator(f"imported Keras models run on the backends tensorflow and torch, not {name}")
     return _ARRAYS[name]
+
+
+def backend_primitive(xp: Namespace, name: str) -> Callable[..., Any]:
+    """A primitive of the backend; one on channels-last images by that on channels-first ones where it has no other."""
+    if hasattr(xp, name) or name not in LAST:
+        function: Callable[..., Any] = getattr(xp, name)
+        return function
+    first_form = getattr(xp, name.removesuffix("_last"))
+
+    def on_last(x: Any, *args: Any, **how: Any) -> Any:
+        rank = xp.ndim(x)
+        image = xp.permute_dims(x, (0, rank - 1, *range(1, rank - 1)))
+        return xp.permute_dims(first_form(image, *args, **how), to_last(rank))
+
+    return on_last
 
 
 def backend_namespace() -> Namespace:

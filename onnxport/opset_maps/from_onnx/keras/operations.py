@@ -7,9 +7,10 @@ where `keras.ops` has no operation that is surely the same.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, TypeGuard
 
 import keras
@@ -280,6 +281,27 @@ def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
     return result if bias is None else keras.ops.add(result, bias)
 
 
+# A sum over more places of a window is left to the primitive.
+_PLACES = 16
+
+
+def _sum_pool_last(x: Any, kernel: Ints, **form: Any) -> Any:
+    """The images of each place of the windows, added one to the other."""
+    sizes, how = x.shape[1:-1], list(zip(kernel, form["strides"], form["dilations"], strict=True))
+    if not has_type(x, *REALS) or None in sizes or math.prod(kernel) > _PLACES:
+        return None
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, (k, s, d) in zip(sizes, how, strict=True)]
+    if min(counts) < 1:
+        return None
+    total: Any = None
+    for place in product(*map(range, kernel)):
+        starts = [i * d for i, (_, _, d) in zip(place, how, strict=True)]
+        cuts = [slice(a, a + (n - 1) * s + 1, s) for a, n, (_, s, _) in zip(starts, counts, how, strict=True)]
+        part = x[(slice(None), *cuts, slice(None))]
+        total = part if total is None else keras.ops.add(total, part)
+    return total
+
+
 def _ordered(w: Any, axes: Ints) -> Any:
     return keras.ops.transpose(w, axes) if is_keras_tensor(w) else np.transpose(w, axes)
 
@@ -311,6 +333,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "tile": _tile,
     "conv_last": _conv_last,
     "einsum": _einsum,
+    "sum_pool_last": _sum_pool_last,
     "prod": _reduced(keras.ops.prod),
     "argmax": _place_of(keras.ops.argmax),
     "argmin": _place_of(keras.ops.argmin),

@@ -19,7 +19,13 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.frameworks.recursion import deep_recursion
 from onnxport.opset_maps.from_onnx.axes import part
-from onnxport.opset_maps.from_onnx.keras.backend import PACKAGE, backend_arrays, scope_name, without_autocast
+from onnxport.opset_maps.from_onnx.keras.backend import (
+    PACKAGE,
+    backend_arrays,
+    backend_primitive,
+    scope_name,
+    without_autocast,
+)
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
 from onnxport.opset_maps.from_onnx.keras.outputs import form_of, has_maps, has_only_names, leaves_of, of_form, places_of
 from onnxport.opset_maps.from_onnx.keras.run_time import RunTimeOperator
@@ -95,7 +101,7 @@ class Primitive(keras.layers.Layer):
 
         args, kwargs = replaced(self._decoded, lambda item: isinstance(item, (Slot, Constant)), content)
         own = FUNCTIONS.get(self.function)
-        return own(xp, *args, **kwargs) if own is not None else getattr(xp, self.function)(*args, **kwargs)
+        return own(xp, *args, **kwargs) if own is not None else backend_primitive(xp, self.function)(*args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""

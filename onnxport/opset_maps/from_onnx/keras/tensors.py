@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_number
-from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, plain_name, scope_name
+from onnxport.opset_maps.from_onnx.keras.backend import backend_arrays, backend_primitive, plain_name, scope_name
 from onnxport.opset_maps.from_onnx.keras.batches import rows_along
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.lookups import LOOKUPS
@@ -174,7 +174,7 @@ class KerasTensorFamily(Namespace):
         """A primitive: a layer where an operand is symbolic or a weight, else its result."""
         args, kwargs = replaced((args, kwargs), self._is_written, self._written)
         if not any(_is_recorded(item) for item in _leaves((args, kwargs))):
-            return getattr(self.eager, name)(*args, **kwargs)
+            return backend_primitive(self.eager, name)(*args, **kwargs)
         if (plain := self._as_operation(name, args, kwargs)) is not None:
             return plain
         (args, kwargs), tensors = self.in_slots((args, kwargs))
