@@ -200,3 +200,15 @@ def test_to_an_estimator(run, saved, tmp_path, name):
     assert np.array_equal(estimator.run(samples)["y"], expected)
     assert run("onnx2sklearn", "net.onnx", "-o", "net.skops").code == 2
     assert not (tmp_path / "net.skops").exists()
+
+
+def test_the_opset_of_another_domain(run, tmp_path):
+    text = """<ir_version: 8, opset_import: ["": 17, "com.acme": 1]> net (float[n] x) => (float[n] y) { y = com.acme.Twice (x) }
+        <domain: "com.acme", opset_import: ["": 17]> Twice (a) => (b) { b = Add (a, a) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert run("convert", "net.onnx", "-o", "same.onnx", "--extra-opset", "com.acme:1", "--opset", "18").code == 0
+    opsets = {item.domain: item.version for item in onnx.load(tmp_path / "same.onnx").opset_import}
+    assert (opsets[""], opsets["com.acme"]) == (18, 1)
+    answer = run("convert", "net.onnx", "-o", "other.onnx", "--extra-opset", "org.none:3")
+    assert answer.code == 2
+    assert "'org.none' at 3: the model has no operator of it" in answer.err
