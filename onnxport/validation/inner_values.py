@@ -49,11 +49,11 @@ def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
 def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     """Compares what the source's operators give with what the converted ONNX graph has there, on one set of inputs.
 
-    None where the source has no inner values that the graph has too, the graph can't be run in slices, or the user allows more
-    than rounding.
+    None where the source has no inner values that the graph surely has too, the graph can't be run in slices, or the user allows
+    more than rounding.
     """
     graph, feeds = _searched(parties, item)
-    if graph is None or parties.tolerance.given:
+    if graph is None or parties.tolerance.given or not parties.source.names_are_steady:
         return None
     try:
         reference = _reference(parties, item, graph, feeds)

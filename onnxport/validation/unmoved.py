@@ -58,7 +58,7 @@ def little_shown(outputs: str, count: int) -> str:
     """The remark on outputs that stay, with how many inner values were compared and agree."""
     if count:
         return f"{_UNMOVED.format(outputs)}, so {count} inner values were compared too, and agree"
-    return f"{_UNMOVED.format(outputs)}. Trained weights or other inputs show more"
+    return f"{_UNMOVED.format(outputs)}. Trained weights or other inputs show more, `onnxport debug` each operator"
 
 
 def wrong_inside(outputs: str, node: Divergence) -> str:

@@ -144,6 +144,11 @@ class Runner(ABC):
         return self.run(leaves)
 
     @property
+    def names_are_steady(self) -> bool:
+        """Whether an inner operator has the same name in each trace of the model; where not, another's value may stand there."""
+        return True
+
+    @property
     def inner_values_elsewhere(self) -> str:
         """Where the model's inner values are to be had, as the end of a message, if this runner has none of them."""
         return ""

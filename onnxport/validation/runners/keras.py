@@ -71,6 +71,11 @@ class KerasRunner(TracedRunner):
             super().each_intermediate(leaves, take)
 
     @property
+    def names_are_steady(self) -> bool:
+        """TensorFlow's are; those of PyTorch, which are its, are not."""
+        return keras.backend.backend() == "tensorflow"
+
+    @property
     def inner_values_elsewhere(self) -> str:
         """TensorFlow's traced graph has them, and PyTorch's where it is what was converted."""
         own = keras.backend.backend()

@@ -49,6 +49,11 @@ class PytorchRunner(Runner):
         self._has_twin = True
         self._needs_gradients = False
 
+    @property
+    def names_are_steady(self) -> bool:
+        """Nodes are numbered in the order of a trace, and the one that is converted may have more of them than this one's."""
+        return False
+
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Tensors and numbers in pytree order, then the inputs that the model wrote to, as ``<input>.updated``."""
         return self._run(self._call, [to_tensor(leaf) for leaf in leaves])
