@@ -16,6 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, TracingError
+from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_inputs, pytorch_nodes
 from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
 from onnxport.tracing.pytorch_awareness import asked_if_traced
@@ -34,7 +35,7 @@ from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
 from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
 from onnxport.tracing.pytorch_selections import check_needless, some_selected
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
-from onnxport.tracing.pytorch_transforms import failed_in_transform, levels_kept, without_transforms
+from onnxport.tracing.pytorch_transforms import failed_in_transform, without_transforms
 from onnxport.tracing.pytorch_values import failed_on_values
 from onnxport.tracing.pytorch_ways import branched
 

@@ -11,6 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
+from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.tracing import pytorch_fakes, pytorch_inputs
 from onnxport.tracing.pytorch_builtins import sizes_kept
@@ -22,7 +23,7 @@ from onnxport.tracing.pytorch_inputs import Call
 from onnxport.tracing.pytorch_questions import answered
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
-from onnxport.tracing.pytorch_transforms import check_plain, levels_kept
+from onnxport.tracing.pytorch_transforms import check_plain
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
 
 # Dynamo, of buffers that it writes to; export, of a part that the user compiles; torch, of how a library declares its operators

@@ -196,3 +196,23 @@ def test_keras_arguments():
     assert run(Layer(), {"other": B, "x": A}) == (("x", "other"), [("0", 1.0), ("1", -1.0)])
     dropout = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.9)])
     assert run(dropout, (A,))[1] == [("", 1.0)]
+
+
+@pytest.mark.pytorch
+def test_a_transform_that_a_trace_of_inner_values_leaves_open_is_ended():
+    import torch
+
+    class Failing(torch.nn.Module):
+        def forward(self, x):
+            def row(item):
+                if torch.compiler.is_compiling():
+                    torch._C._functorch._vmap_increment_nesting(3, "error")  # as a trace does that fails within a vmap
+                    raise RuntimeError("no trace")
+                return item + 1
+
+            return row(x)
+
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    runner = bind(Failing(), "pytorch", Binding((torch.ones(3),), None))
+    assert runner.intermediates([np.ones(3, np.float32)]) == {}
+    assert torch._C._functorch.get_dynamic_layer_stack_depth() == depth

@@ -85,6 +85,8 @@ class Runner(ABC):
     inner_forms_vary: ClassVar[bool] = False
     # How the operators are spelled whose results inner values are; a graph may have been traced elsewhere. Empty for any.
     inner_operators: str = ""
+    # An inner operator has the same name in each trace. PyTorch numbers its nodes, of which the converted trace may have more.
+    names_are_steady: bool = True
     settles_nan: bool = True  # its kernels agree on what comes of NaN
     runtime: str = ""
     graph: ir.Model | None = None  # the model's own ONNX graph, where it is one
@@ -142,11 +144,6 @@ class Runner(ABC):
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """The same with the model's weights off by `units` in the last place, up or down at random, where it can."""
         return self.run(leaves)
-
-    @property
-    def names_are_steady(self) -> bool:
-        """Whether an inner operator has the same name in each trace of the model; where not, another's value may stand there."""
-        return True
 
     @property
     def inner_values_elsewhere(self) -> str:

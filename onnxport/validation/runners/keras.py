@@ -33,6 +33,7 @@ class KerasRunner(TracedRunner):
         self._call = call
         self._model = model
         self._structured = structured
+        self.names_are_steady = keras.backend.backend() == "tensorflow"
         if keras.backend.backend() == "tensorflow":
             from onnxport.validation.runners.tensorflow_wide import Twins
 
@@ -69,11 +70,6 @@ class KerasRunner(TracedRunner):
             each_inner(self._model, self._call, leaves, take)
         else:
             super().each_intermediate(leaves, take)
-
-    @property
-    def names_are_steady(self) -> bool:
-        """TensorFlow's are; those of PyTorch, which are its, are not."""
-        return keras.backend.backend() == "tensorflow"
 
     @property
     def inner_values_elsewhere(self) -> str:

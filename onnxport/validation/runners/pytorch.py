@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.frameworks.pytorch_devices import beside
+from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.frameworks.pytorch_paths import leaf_keys
 from onnxport.graph.cache_names import is_cache, tensor_path
@@ -39,6 +40,7 @@ class PytorchRunner(Runner):
     """Runs a module or function without gradients, in the mode it stands in; its buffers are left as they were."""
 
     framework: ClassVar[str] = "pytorch"
+    names_are_steady: bool = False
 
     def __init__(self, call: Callable[..., Any], title: str, arguments: Arguments | None, structured: bool) -> None:
         super().__init__(title, arguments.example if arguments is not None else None)
@@ -48,11 +50,6 @@ class PytorchRunner(Runner):
         self._twin: Callable[..., Any] | None = None
         self._has_twin = True
         self._needs_gradients = False
-
-    @property
-    def names_are_steady(self) -> bool:
-        """Nodes are numbered in the order of a trace, and the one that is converted may have more of them than this one's."""
-        return False
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Tensors and numbers in pytree order, then the inputs that the model wrote to, as ``<input>.updated``."""
@@ -146,8 +143,6 @@ class PytorchRunner(Runner):
 
     def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """The same one by one; the interpreter lets go of each after its last reader."""
-        if not isinstance(self._call, torch.nn.Module):
-            return
         args, kwargs = self._rebuilt([to_tensor(leaf) for leaf in leaves])
 
         class Recorder(torch.fx.Interpreter):
@@ -159,9 +154,9 @@ class PytorchRunner(Runner):
 
         with torch.no_grad(), _unchanged(self._call):
             try:
-                with quiet():
+                with quiet(), levels_kept():
                     module = torch.export.export(self._call, args, kwargs, strict=False).module()
-            except Exception:  # a model that can't be traced again tells of nothing
+            except Exception:  # what is no module, or can't be traced again, has none
                 return
             Recorder(module).run(*pytree.tree_leaves((args, kwargs)))
 
