@@ -155,6 +155,8 @@ def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
     """How the parts follow each other in the whole, smaller ones filled up with one number; None where they do not."""
     if any(not isinstance(part, torch.Tensor) or part.dim() != whole.dim() for part in parts) or whole.is_complex():
         return None
+    if not whole.numel():  # which shows nothing: rows that meet may give something from three on
+        return None
     most = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     axes = [axis for axis in range(whole.dim()) if whole.shape[axis] == sum(part.shape[axis] for part in parts)]
     axes = [axis for axis in axes if all(whole.shape[i] == size for i, size in enumerate(most) if i != axis)]

@@ -33,7 +33,8 @@ def at_opsets():
 
 
 def test_every_entry_has_a_case():
-    assert [entry.name for entry in table if not entry.cases] == []
+    own = [entry for entry in table if entry.function.__module__.startswith("onnxport.opset_maps.")]
+    assert [entry.name for entry in own if not entry.cases] == []
 
 
 @pytest.mark.parametrize(("name", "method", "case", "opset"), list(at_opsets()))

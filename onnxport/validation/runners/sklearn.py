@@ -36,6 +36,7 @@ class SklearnRunner(Runner):
     own_dtypes: ClassVar[bool] = True
     tabular: ClassVar[bool] = True
     inner_forms_vary: ClassVar[bool] = True
+    names_are_steady: bool = False  # operators that stand for several steps of a formula have the name of one
 
     def __init__(
         self, estimator: BaseEstimator, example: Example | None, table: TableOf, outputs: Sequence[Output]

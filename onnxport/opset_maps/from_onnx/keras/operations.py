@@ -255,6 +255,10 @@ def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
     depthwise = groups == x.shape[-1] and w.shape[1] == 1 and groups > 1 and spatial == 2 and len(set(strides)) == 1
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         return None
+    if spatial == 2 and w.shape[1] == 1 and strides[1] > 1:
+        columns = None if x.shape[2] is None else x.shape[2] + sum(pads[1])
+        if columns is None or columns - (w.shape[3] - 1) * dilations[1] - 1 < strides[1]:
+            return None  # TensorFlow (2.21) computes a single column of one channel wrong; the primitive knows
     if groups > 1 and not depthwise:
         return _grouped(x, w, bias, form) if groups <= _GROUPS else None
     if any(amount for pair in pads for amount in pair):
@@ -266,9 +270,6 @@ def _conv_last(x: Any, w: Any, bias: Any = None, **form: Any) -> Any:
         "dilation_rate": dilations,
     }
     if depthwise:
-        columns = x.shape[2]
-        if columns is None or columns - (w.shape[3] - 1) * dilations[1] - 1 < strides[1]:
-            return None  # TensorFlow (2.21) computes a single column of one channel wrong
         kernel = _ordered(w, (2, 3, 0, 1))
         shape = (*w.shape[2:], groups, w.shape[0] // groups)
         kernel = keras.ops.reshape(kernel, shape) if is_keras_tensor(kernel) else kernel.reshape(shape)
