@@ -122,3 +122,14 @@ def test_a_model_that_waits_predicts():
     np.testing.assert_array_almost_equal_nulp(model.predict(list(inputs.values()), verbose=0), expected, 2)
     model.compile(loss="mse")
     assert model.run_eagerly
+
+
+@pytest.mark.parametrize("shape", [(3, -1), (-1, 2), (2, 3)])
+def test_sizes_that_are_left_open_when_the_model_runs(shape):
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[6] x, int64[2] s) => (float[a, b] y, float z) {
+        y = Reshape(x, s) e = Shape<start = 1>(x) m = ReduceSum<keepdims = 0>(x) z = Tile(m, e) }"""
+    given = np.arange(1, 7, dtype=np.float32), np.int64(shape)
+    model = onnxport.convert(parser.parse_model(text), to="keras", inputs=given)
+    y, z = model(*given)
+    np.testing.assert_array_equal(np.asarray(y), given[0].reshape(shape))
+    assert float(z) == 21

@@ -68,7 +68,9 @@ def _reshape(sizes: Sizes, x: Any, shape: Sequence[Int]) -> Any:
     if not is_recorded_tensor(x) or x.shape is None or len(x.shape) > 2 or len(shape) != 2 or x.dtype not in MOVED:
         return None
     rows, columns = shape
-    if (known(rows) and rows != -1) or (known(columns) and columns != -1) or (known(rows) and known(columns)):
+    # The one that is not -1 is a number of rows: any other number may be -1 or 0 itself when the model runs.
+    asked, left_over = (columns, rows) if known(rows) else (rows, columns)
+    if known(asked) or not known(left_over) or left_over != -1 or sizes.rows_of(asked) is None:
         return None
     lengths = [sizes.length(x, axis) for axis in range(len(x.shape))]
     if any(n is None for n in lengths):

@@ -217,7 +217,7 @@ def _flip(x: Any, axis: Ints) -> Any:
 
 
 def _tile(x: Any, repeats: Sequence[Int]) -> Any:
-    if not _moving(x) or not all_known(repeats) or len(repeats) != len(x.shape) or 0 in repeats:
+    if not _moving(x) or not x.shape or not all_known(repeats) or len(repeats) != len(x.shape) or 0 in repeats:
         return None
     return keras.ops.tile(x, [int(n) for n in repeats])
 
