@@ -146,8 +146,8 @@ def is_in_onnx_export() -> bool:
 
 _INSTEAD = {
     "register_custom_op_symbolic": "onnxport.register_to_onnx('pytorch', 'lib::op')",
-    "dynamo_export": "torch.onnx.export, which gives a program too,",
-    "utils": "torch.onnx.export",
+    "dynamo_export": "export, which gives a program too,",
+    "utils": "export",
     "verification": "onnxport.validate(module, file)",
     "testing": "program.report, the proof that comes with each program,",
 }

@@ -9,24 +9,41 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
+def _record(node: torch.fx.Node) -> dict[str, Any]:
+    """All that is recorded about a node: what torch's tracer knows of it, and what is noted here."""
+    return node.meta
+
+
 def recorded(node: torch.fx.Node) -> Any:
     """A node's result as the tracer saw it: a fake tensor, a number or a nest of them; None where it saw none."""
-    return node.meta.get("val")
+    return _record(node).get("val")
 
 
 def record(node: torch.fx.Node, value: object) -> None:
     """Notes what a new node's result is, as the tracer would."""
-    node.meta["val"] = value
+    _record(node)["val"] = value
 
 
 def record_like(node: torch.fx.Node, other: torch.fx.Node) -> None:
     """Gives a new node the record of another, except for where that one came from."""
-    node.meta = {key: item for key, item in other.meta.items() if key != "from_node"}
+    kept = {key: item for key, item in _record(other).items() if key != "from_node"}
+    _record(node).clear()
+    _record(node).update(kept)
 
 
 def module_stack(node: torch.fx.Node) -> dict[str, Any]:
     """The modules whose calls a node lies in, the outermost first: path and class by key."""
-    return node.meta.get("nn_module_stack") or {}
+    return _record(node).get("nn_module_stack") or {}
+
+
+def function_stack(node: torch.fx.Node) -> list[tuple[str, Any]]:
+    """The functions whose calls a node lies in by Dynamo's record, the outermost first: name and kind; empty without one."""
+    return _record(node).get("source_fn_stack") or []
+
+
+def stack_trace(node: torch.fx.Node) -> str:
+    """Python's stack at the call that a node comes from, as text; empty where torch kept none."""
+    return _record(node).get("stack_trace") or ""
 
 
 _CALLED_BY = "onnxport_called_by"
@@ -34,12 +51,12 @@ _CALLED_BY = "onnxport_called_by"
 
 def record_call(node: torch.fx.Node, layer: str, file: str, line: int | None) -> None:
     """Notes which layer, and which line of which file, a node comes from, where torch's own record is without them."""
-    node.meta.setdefault(_CALLED_BY, (layer, file, line))
+    _record(node).setdefault(_CALLED_BY, (layer, file, line))
 
 
 def recorded_call(node: torch.fx.Node) -> tuple[str, str, int | None]:
     """What `record_call` noted; empty where nothing was."""
-    called: tuple[str, str, int | None] = node.meta.get(_CALLED_BY) or ("", "", None)
+    called: tuple[str, str, int | None] = _record(node).get(_CALLED_BY) or ("", "", None)
     return called
 
 

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from onnxport.tracing import pytorch_inputs
 from onnxport.tracing.pytorch_inputs import Call
-from onnxport.tracing.pytorch_nodes import recorded
+from onnxport.tracing.pytorch_nodes import function_stack, recorded, stack_trace
 
 _WRAPPED = "wrapped_"  # before the name of a NumPy function in Dynamo's record of a node
 
@@ -52,12 +52,12 @@ def check_types(program: ExportedProgram, call: Call) -> None:
 
 def _numpy_function(node: torch.fx.Node) -> str:
     """The NumPy function that a node stands for; empty where it stands for none."""
-    stack = node.meta.get("source_fn_stack") or [("", None)]
+    stack = function_stack(node) or [("", None)]
     name = str(stack[-1][0])
     called = "function" in str(stack[-1][1])  # methods and operators of arrays are no functions
     return re.sub(r"_\d+$", "", name.removeprefix(_WRAPPED)) if called and name.startswith(_WRAPPED) else ""
 
 
 def _place(node: torch.fx.Node) -> tuple[str, int] | None:
-    places = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
+    places = re.findall(r'File "(.*?)", line (\d+)', stack_trace(node))
     return (places[-1][0], int(places[-1][1])) if places else None

@@ -13,7 +13,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 pytestmark = [pytest.mark.keras]
-onnxruntime = pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime judges")
 BACKENDS = [
     pytest.param("tensorflow", marks=pytest.mark.tensorflow),
     pytest.param("torch", marks=pytest.mark.pytorch),

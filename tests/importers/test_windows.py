@@ -92,6 +92,13 @@ def test_windows_that_leave_gaps_are_refused_where_runtimes_differ():
         run("AveragePool", drawn(1, 2, 9), kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER")
 
 
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_windows_with_gaps_are_not_padded_by_themselves(op, auto_pad):
+    with pytest.raises(onnxport.UnsupportedOperator, match="write the pads"):
+        run(op, drawn(1, 2, 9), opset=22, kernel_shape=[2], dilations=[2], auto_pad=auto_pad)
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("to", ["tensorflow", "keras"])
 @pytest.mark.parametrize("groups", [1, 2])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.provenance import Source, relative_path
-from onnxport.tracing.pytorch_nodes import module_stack, recorded_call
+from onnxport.tracing.pytorch_nodes import module_stack, recorded_call, stack_trace
 
 # Calls of Keras' layers through PyTorch's, in which no line is the user's.
 _NO_PLACES = (
@@ -41,7 +41,7 @@ def source_of(node: torch.fx.Node, name: str) -> Source:
     layer, file, line = recorded_call(node)
     module = layer or _module_of(node)
     if not file:
-        file, line = place(node.meta.get("stack_trace") or "")
+        file, line = place(stack_trace(node))
     return Source(name, origin_name(node), module, file, line)
 
 

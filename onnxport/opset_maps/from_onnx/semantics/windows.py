@@ -10,6 +10,7 @@ from typing import Any, Unpack, cast
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import int_op, number, part, per_axis, product, size_operand, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
@@ -225,6 +226,10 @@ def col2im(
 
 def pool_windows(xp: Namespace, x: Tensor, form: PoolAttributes) -> WindowGeometry:
     """The windows of a pooling operator over an image."""
+    auto_pad = form.get("auto_pad", "NOTSET")
+    if auto_pad.startswith("SAME") and any(spread > 1 for spread in form.get("dilations") or ()):
+        # onnxruntime pads as for windows without gaps and gives fewer of them than the specification counts.
+        raise UnsupportedOperator(f"auto_pad={auto_pad} of windows with gaps: runtimes do not agree; write the pads")
     return windows(xp, xp.shape(x)[2:], form["kernel_shape"], form, form.get("ceil_mode", 0))
 
 
