@@ -58,16 +58,20 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     try:
         reference = _reference(parties, item, graph, feeds)
         arrays = {name: value for name, value in {**reference, **feeds}.items() if isinstance(value, np.ndarray)}
-        own = {name: value for name, value in values_in_slices(graph, feeds) if name in reference}
-        values = {value.name: value for node in graph.graph for value in node.outputs if value.name in own}
-        far = [value for name, value in values.items() if name and is_far(arrays[name], own[name])]
-        for value in far[:_MOST]:
-            run = local_run(graph, value, arrays[value.name or ""], arrays)
+        count, far = 0, []
+        for name, own in values_in_slices(graph, feeds):
+            if name in arrays and name in reference:
+                count += 1
+                if len(far) < _MOST and is_far(arrays[name], own):
+                    far.append(name)
+        values = {value.name or "": value for node in graph.graph for value in node.outputs}
+        for name in far:
+            run = local_run(graph, values[name], arrays[name], arrays)
             if run is not None and run.report.verdict == "fail" and not is_rounding(run):
-                return Inside(len(own), divergence_of(run))
+                return Inside(count, divergence_of(run))
     except OnnxportError:
         return None
-    return Inside(len(own), None) if own else None
+    return Inside(count, None) if count else None
 
 
 def is_far(expected: np.ndarray, own: Any) -> bool:

@@ -12,11 +12,10 @@ from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.recognised import module_of
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.semantics.recurrent import RecurrentAttributes
+from onnxport.opset_maps.from_onnx.semantics.recurrent import BACKWARD, RecurrentAttributes, outputs_of
 from onnxport.opset_maps.from_onnx.values import Array, optional
 from onnxport.opset_maps.maps import keras_native as native
 
-_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _DEFAULTS = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 # The order of ONNX's gates (i o f c, z r h) in Keras' (i f c o, z r h).
 _GATES = {"RNN": (0,), "GRU": (0, 1, 2), "LSTM": (0, 2, 3, 1)}
@@ -64,7 +63,7 @@ def _contents(kind: str, weights: Sequence[Parameter | None], index: int, after:
 def _recurrent(kind: str, xp: KerasNamespace, operands: Sequence[Any], attributes: RecurrentAttributes) -> Any:
     x, w, r, *rest = operands
     b, lengths, *states, peepholes = optional(rest, 5)
-    backward = _DIRECTIONS.get(attributes.get("direction", "forward"), ())
+    backward = BACKWARD.get(attributes.get("direction", "forward"), ())
     functions = _functions(kind, attributes, len(backward))
     weights = [w, r] if b is None else [w, r, b]
     if functions is None or not backward or lengths is not None or peepholes is not None:
@@ -85,8 +84,9 @@ def _recurrent(kind: str, xp: KerasNamespace, operands: Sequence[Any], attribute
         layer = _layer(kind, xp, steps, (w, r, b), index, {"go_backwards": reverse, **chosen}, after)
         options: dict[str, Any] = {"initial_state": initial} if initial else {}
         y, *lasts = xp.apply(layer, steps, **options)
-        results.append((xp.record("flip", y, (1,)) if reverse else y, *lasts))
-    return _outputs(xp, results, batch_first)
+        y = xp.record("flip", y, (1,)) if reverse else y
+        results.append((xp.permute_dims(y, (1, 0, 2)), *lasts))
+    return outputs_of(xp, results, batch_first)
 
 
 def _layer(
@@ -116,17 +116,6 @@ def _layer(
 
     key = (kind, w.key, r.key, None if b is None else b.key, index, after, *sorted(how.items()))
     return xp.layer(key, build)
-
-
-def _outputs(xp: KerasNamespace, results: Sequence[tuple[Any, ...]], batch_first: bool) -> tuple[KerasValue, ...]:
-    """Y [time, directions, batch, hidden] and each last state [directions, batch, hidden], or their batch-first forms."""
-    parts = [item[0] for item in results]
-    if batch_first:
-        y = xp.stack(parts, 2)
-    else:
-        y = xp.stack([xp.permute_dims(item, (1, 0, 2)) for item in parts], 1)
-    lasts = zip(*(item[1:] for item in results), strict=True)
-    return (y, *(xp.stack(list(states), 1 if batch_first else 0) for states in lasts))
 
 
 @native.op("RNN", versions=(7, 14, 22))
