@@ -58,7 +58,8 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     try:
         reference = _reference(parties, item, graph, feeds)
         arrays = {name: value for name, value in {**reference, **feeds}.items() if isinstance(value, np.ndarray)}
-        count, far = 0, []
+        count = 0
+        far: list[str] = []
         for name, own in values_in_slices(graph, feeds):
             if name in arrays and name in reference:
                 count += 1

@@ -288,3 +288,32 @@ def test_an_embedding_counts_negative_indices_from_the_end():
     assert isinstance(net.wte, nn.Embedding)
     indices = [0, -1, 3, -4]
     np.testing.assert_array_equal(net(torch.tensor(indices)).detach(), table[indices])
+
+
+POSITIONS = """
+g (int64[n, t] ids) => (float[n, t, 4] y) {
+    words = Gather (words__weight, ids)
+    shape = Shape (ids)
+    length = Gather (shape, one)
+    rows = Constant <value = int64[1, 6] {0, 1, 2, 3, 4, 5}> ()
+    places = Slice (rows, zero, length, one)
+    positions = Gather (positions__weight, places)
+    y = Add (words, positions)
+}
+"""
+
+
+def test_a_constant_cut_at_a_size_of_an_input_is_exported_with_that_size_dynamic(capsys):
+    rng = np.random.default_rng(0)
+    words, positions = (rng.standard_normal((rows, 4)).astype(np.float32) for rows in (9, 6))
+    weights = [("words.weight", words), ("positions.weight", positions)]
+    net = built(POSITIONS, [*weights, ("zero", np.int64([0])), ("one", np.int64([1]))])
+    ids = torch.tensor([[5, 0, 2], [1, 8, 7]])
+    dynamic = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(net, (ids,), dynamic_shapes=dynamic)
+    longer = torch.tensor([[3, 4, 5, 6, 0]])
+    np.testing.assert_array_equal(program.module()(longer).detach(), words[longer] + positions[:5])
+    # The proof tries longer sentences than there are positions; what torch prints of that is no news to the user.
+    back = onnxport.convert(net, inputs=(ids,), dynamic_shapes=({0: "n", 1: "t"},))
+    assert back.report.passed
+    assert capsys.readouterr().err == ""

@@ -135,12 +135,14 @@ def holds_traced(item: object) -> bool:
 
 
 def leaves(item: object) -> Iterator[Any]:
-    """The parts of a nested argument that are no lists, tuples or dicts."""
+    """The parts of a nested argument that are no lists, tuples, dicts or slices."""
     if isinstance(item, (list, tuple)):
         for part in item:
             yield from leaves(part)
     elif isinstance(item, dict):
         yield from leaves(list(item.values()))
+    elif isinstance(item, slice):
+        yield from leaves([item.start, item.stop, item.step])
     else:
         yield item
 
