@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
 
 from onnxport.frameworks.streams import kept_back
 
@@ -28,3 +30,8 @@ def quiet() -> Iterator[None]:
     finally:
         for handler in handlers:
             handler.removeFilter(others)
+
+
+def graphs_kept_back(call: object) -> AbstractContextManager[None]:
+    """Keeps a `torch.fx.GraphModule` from printing its source where a call fails; what users' own code writes passes."""
+    return kept_back("stderr") if isinstance(call, torch.fx.GraphModule) else nullcontext()

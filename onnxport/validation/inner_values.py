@@ -61,7 +61,7 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
         count = 0
         far: list[str] = []
         for name, own in values_in_slices(graph, feeds):
-            if name in arrays and name in reference:
+            if name in arrays:
                 count += 1
                 if len(far) < _MOST and is_far(arrays[name], own):
                     far.append(name)

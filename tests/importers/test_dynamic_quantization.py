@@ -12,7 +12,7 @@ agraph (float[N, 4] x) => (uint8[N, 4] q, float scale, uint8 zero) { q, scale, z
 
 @pytest.mark.parametrize("to", ["pytorch", "tensorflow"])
 def test_zeros_have_the_runtimes_scale(to):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime judges")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the expected values are onnxruntime's")
     model = onnx.parser.parse_model(TEXT)
     converted = onnxport.convert(model, to=to)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

@@ -13,7 +13,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 pytestmark = [pytest.mark.keras]
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime judges")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the expected values are onnxruntime's")
 BACKENDS = [
     pytest.param("tensorflow", marks=pytest.mark.tensorflow),
     pytest.param("torch", marks=pytest.mark.pytorch),

@@ -17,9 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.frameworks.pytorch_devices import beside
 from onnxport.frameworks.pytorch_levels import levels_kept
-from onnxport.frameworks.pytorch_log import quiet
+from onnxport.frameworks.pytorch_log import graphs_kept_back, quiet
 from onnxport.frameworks.pytorch_paths import leaf_keys
-from onnxport.frameworks.streams import kept_back
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
@@ -29,7 +28,8 @@ from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, O
 from onnxport.validation.runners.pytorch_program import fitted_to
 from onnxport.validation.runners.pytorch_single import narrowed, single
 
-_TWIN_LIMIT = 1 << 30  # a float64 twin of more weights costs more memory than a validation is worth
+# A float64 twin of more weights than this costs more memory than a validation is worth.
+_TWIN_LIMIT = 1 << 30
 _RESULTS = (torch.Tensor, np.ndarray, bool, int, float)
 _MOVABLE = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _FLOAT8 = frozenset(getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz"))
@@ -179,7 +179,7 @@ class PytorchRunner(Runner):
     def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
         args, kwargs = self._rebuilt(tensors)
         before = [_state(tensor) for tensor in tensors]
-        with torch.no_grad(), kept_back("stderr"), _unchanged(call):
+        with torch.no_grad(), graphs_kept_back(call), _unchanged(call):
             result = self._result(call, args, kwargs)
             if self._structured:
                 return base.top_level(result, to_numpy)
