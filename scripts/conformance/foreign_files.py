@@ -114,8 +114,7 @@ def write(folder: Path, producers: Sequence[str], names: str = "") -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     sets = make(path)
-                _runs(path, sets)
-                save_inputs(path, sets)
+                save_inputs(path, that_run(path, sets))
             except Exception as error:
                 path.unlink(missing_ok=True)
                 reason = traceback.format_exception_only(error)[-1].strip()[:300]
@@ -126,21 +125,24 @@ def write(folder: Path, producers: Sequence[str], names: str = "") -> None:
                 signal.alarm(0)
 
 
-def _runs(path: Path, sets: Sequence[Sequence[np.ndarray]]) -> None:
-    """Raises where onnxruntime does not run the file on its inputs; another batch size that it does not take is dropped."""
+def that_run(path: Path, sets: Sequence[Sequence[np.ndarray]]) -> list[Sequence[np.ndarray]]:
+    """The sets that onnxruntime takes: it raises for the first two, other sizes that the file does not take are dropped."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [item.name for item in session.get_inputs()]
-    for index, given in enumerate(list(sets)):
+    taken: list[Sequence[np.ndarray]] = []
+    for index, given in enumerate(sets):
         try:
             session.run(None, dict(zip(names, given, strict=True)))
         except Exception:
             if index < 2:
                 raise
-            sets.remove(given)  # type: ignore[attr-defined]
+            continue
+        taken.append(given)
+    return taken
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from scripts.conformance.foreign_files import Write, drawn
+from scripts.conformance.foreign_files import Write, drawn, that_run
 
 ARCHITECTURES = (
     "bert vit swin roberta xlm_roberta big_bird gpt2 t5 llama whisper clip distilbert albert deberta electra mobilebert "
@@ -22,6 +22,7 @@ FAMILIES = (
     "resnet mobilenetv3 efficientnet convnext vision_transformer swin_transformer densenet regnet ghostnet mlp_mixer mobilevit"
 ).split()
 ROWS = 3  # of the other batch size
+LONGER = 2  # by how much the other length of words is longer
 
 
 class Residual(nn.Module):
@@ -205,37 +206,60 @@ class Flat(nn.Module):
 def export(
     path: Path, model: nn.Module, inputs: dict[str, Any], opset: int, dynamo: bool
 ) -> Sequence[Sequence[np.ndarray]]:
-    """Writes a model with its batch dynamic where the exporter manages it, and gives inputs of the file."""
+    """Writes a model, its batch and the length of its words dynamic where the exporter manages it; gives inputs of the file."""
     if hasattr(model, "config") and hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     model.eval()
-    names = list(inputs)
-    for rows in (ROWS, None):
+    rows = {name: [0] for name in inputs}
+    words = {name: [0, 1] if _holds_words(value) else [0] for name, value in inputs.items()}
+    ways = [words, rows, {}] if words != rows else [rows, {}]
+    for axes in ways:
         try:
-            _export(path, model, inputs, opset, dynamo, rows is not None)
-            break
+            _export(path, model, inputs, opset, dynamo, axes)
+            return that_run(path, _sets(path, inputs))
         except Exception:
-            if rows is None:
+            if not axes:
                 raise
+    raise AssertionError
+
+
+def _sets(path: Path, inputs: dict[str, Any]) -> list[list[np.ndarray]]:
+    """Two draws of the file's inputs, one with another batch size and one with another length where these are dynamic."""
     import onnx
 
     proto = onnx.load(path)
-    held = {item.name for item in proto.graph.input}
-    if proto.graph.input and not proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
-        rows = None
-    given = [value.numpy() for name, value in zip(names, inputs.values(), strict=True) if name in held]
-    return drawn(given, rows)
+    shapes = {item.name: item.type.tensor_type.shape.dim for item in proto.graph.input}
+    held = {name: value for name, value in inputs.items() if name in shapes}
+    given = [value.numpy() for value in held.values()]
+    if not shapes or not proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
+        return drawn(given, None)
+    sets = drawn(given, ROWS)
+    if any(_holds_words(value) and shapes[name][1].dim_param for name, value in held.items()):
+        longer = [
+            np.concatenate([item, item[:, :LONGER]], 1) if _holds_words(value) else item
+            for item, value in zip(sets[-1], held.values(), strict=True)
+        ]
+        sets.append(longer)
+    return sets
 
 
-def _export(path: Path, model: nn.Module, inputs: dict[str, Any], opset: int, dynamo: bool, dynamic: bool) -> None:
+def _holds_words(value: torch.Tensor) -> bool:
+    """Whether an input is rows of words: their numbers, their mask or their kinds."""
+    return value.ndim == 2 and not value.dtype.is_floating_point
+
+
+def _export(
+    path: Path, model: nn.Module, inputs: dict[str, Any], opset: int, dynamo: bool, axes: dict[str, list[int]]
+) -> None:
     names = list(inputs)
     options: dict[str, Any] = {}
     args: tuple[Any, ...]
     given: dict[str, Any] | None
-    if dynamic and dynamo:
-        options["dynamic_shapes"] = {name: {0: torch.export.Dim.DYNAMIC} for name in names}
-    elif dynamic:
-        options["dynamic_axes"] = {name: {0: "batch"} for name in names}
+    if axes and dynamo:
+        options["dynamic_shapes"] = {name: dict.fromkeys(held, torch.export.Dim.DYNAMIC) for name, held in axes.items()}
+    elif axes:
+        called = ("batch", "length")
+        options["dynamic_axes"] = {name: {axis: called[axis] for axis in held} for name, held in axes.items()}
     if dynamo:
         options["external_data"] = False
     if not dynamo and hasattr(model, "config"):
@@ -255,10 +279,27 @@ def _export(path: Path, model: nn.Module, inputs: dict[str, Any], opset: int, dy
     )
 
 
+def _calibrated(model: nn.Module, inputs: dict[str, Any]) -> None:
+    """Gives batch norms the statistics of their inputs: with others, weights drawn at random give one result for all images."""
+    norms = [part for part in model.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    torch.manual_seed(0)
+    model.train()
+    for norm in norms:
+        norm.momentum = None  # the mean over all batches
+        norm.reset_running_stats()
+    with torch.no_grad():
+        for _ in range(3):
+            model(**{k: torch.randn_like(v) if v.dtype.is_floating_point else v for k, v in inputs.items()})
+    model.eval()
+
+
 def _transformer(name: str, opset: int, dynamo: bool, path: Path) -> Sequence[Sequence[np.ndarray]]:
     from scripts.conformance import zoo_models
 
     ready = zoo_models.ready(zoo_models.architectures()[name])
+    _calibrated(ready.model, ready.inputs)
     return export(path, ready.model, ready.inputs, opset, dynamo)
 
 

@@ -144,12 +144,17 @@ class Call:
         attributes: keyword arguments, checked against the function's signature.
         context: what the function may ask about its node.
         otherwise: the call to make where this one declines.
+        form: how the function takes its operands; read once, since torch.compile can't trace the reading of annotations.
     """
 
     entry: SemanticsEntry
     attributes: dict[str, Any] = field(default_factory=dict)
     context: Context = field(default_factory=Context)
     otherwise: Call | None = None
+    form: Signature = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", signature(self.entry.function))
 
     def __call__(self, xp: Namespace, operands: Sequence[Operand]) -> Any:
         """The function's result: an operand, a tuple of them, or NotImplemented where a native spelling declines.
@@ -158,7 +163,7 @@ class Call:
             UnknownUntilRun: the function needs what only the running model knows.
             UnsupportedOperator: it refuses.
         """
-        form = signature(self.entry.function)
+        form = self.form
         while operands and operands[-1] is None:
             operands = operands[:-1]
         if len(operands) > len(form.kinds) and form.variadic is None:

@@ -90,7 +90,8 @@ def unrolled(
     Returns:
         The carried values at the end, and the elements that each scan output collected.
     """
-    values, scans, i = list(carried), [list[Any]() for _ in range(scan_count)], 0
+    values, i = list(carried), 0
+    scans: list[list[Any]] = [[] for _ in range(scan_count)]
     while going and (limit is None or i < limit):
         check_time()
         going, *results = step(i, *values)
