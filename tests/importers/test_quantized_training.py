@@ -19,6 +19,11 @@ MOVED = (
     + """{ m = Mul(x, w) q = QuantizeLinear(m, s, z) r = Transpose <perm = [1, 0]> (q)
     f = Flatten <axis = 1> (r) b = Transpose <perm = [1, 0]> (f) y = DequantizeLinear(b, s, z) }"""
 )
+PICKED = (
+    HEAD
+    + """{ m = Mul(x, w) q = QuantizeLinear(m, s, z) i = Constant <value = int64 {2}> () r = Gather <axis = 1> (q, i)
+    d = DequantizeLinear(r, s, z) a = Constant <value = int64[1] {1}> () y = Unsqueeze(d, a) }"""
+)
 PRODUCT = (
     HEAD
     + """{ m = Mul(x, w) q = QuantizeLinear(m, s, z)
@@ -37,8 +42,13 @@ def product(real):
 
 @pytest.mark.parametrize(
     ("text", "after"),
-    [(PAIR, lambda real: real), (MOVED, lambda real: real), (PRODUCT, product)],
-    ids=["a pair", "a pair with moves between", "a product of quantised numbers"],
+    [
+        (PAIR, lambda real: real),
+        (MOVED, lambda real: real),
+        (PICKED, lambda real: real[:, 2:3]),
+        (PRODUCT, product),
+    ],
+    ids=["a pair", "a pair with moves between", "a column that is picked", "a product of quantised numbers"],
 )
 def test_a_weight_has_the_gradient_of_fake_quantisation(text, after):
     """One element lies beyond the type's limits: it has no gradient."""

@@ -6,13 +6,18 @@ Source: Bengio et al., "Estimating or Propagating Gradients Through Stochastic N
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
 
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensor, TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
 
+# Functions of torch that operators of their own call to pick elements.
+_PICKS = frozenset((operator.getitem, torch.gather, torch.flip))
 # What was rounded, what was added to it, and the limits: recorded in the graph only where a real number is computed of it.
 _Origin = Callable[[], tuple[Any, Any, float, float]]
 
@@ -37,6 +42,18 @@ class TorchSlopeFamily(TorchTensorFamily):
     def with_slope(self, x: TorchTensor, of: TorchTensor) -> TorchTensor:
         origin = self._origin(of)
         return x if origin is None else self.call(functions.with_slope, x, *origin())
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = super().call(function, *args, **kwargs)
+        origin = self._origin(args[0]) if function in _PICKS and args else None
+        if origin is None or result is args[0]:
+            return result
+
+        def picked() -> tuple[Any, Any, float, float]:
+            smooth, offset, low, high = origin()
+            return self.call(function, self._sum(smooth, offset), *args[1:], **kwargs), None, low, high
+
+        return self._noted(result, picked)
 
     def concat(self, xs: Sequence[TorchTensor], axis: int) -> TorchTensor:
         result = super().concat(xs, axis)
@@ -83,5 +100,5 @@ def _moving(name: str) -> Callable[..., TorchTensor]:
     return primitive
 
 
-for _name in ("permute_dims", "reshape", "squeeze", "expand_dims", "slice", "pad", "max_pool"):
+for _name in "permute_dims reshape squeeze expand_dims slice take tile expand broadcast_to pad max_pool".split():
     setattr(TorchSlopeFamily, _name, _moving(_name))
