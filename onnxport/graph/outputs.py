@@ -28,7 +28,9 @@ class Output:
     index: int | str | None = None
     step: str = ""  # path of the step whose method it is, steps' names joined by dots; "" for the estimator itself
     # "array"; "zipmap", a map from label to number for each row; "column", a column of it as a vector; "ints" and
-    # "strings", labels by their number among the classes or as text.
+    # "strings", labels by their number among the classes or as text; "pair", a score of two classes as a column for each,
+    # the first negated, "turned pair", the second; each of these may be a "zipmap"; "row", labels of all rows
+    # in one row.
     form: str = "array"
     column: int = 0
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
+from onnxport.converters.from_onnx.sklearn_domains import known_rows
 from onnxport.converters.from_onnx.sklearn_estimators import KINDS, OnnxEstimator
 from onnxport.converters.from_onnx.sklearn_roles import RUN, roles_of
 from onnxport.converters.from_onnx.sklearn_rows import is_matrix, width_of
@@ -23,8 +24,16 @@ from onnxport.graph.atomic import atomic_file, atomic_path
 from onnxport.graph.fitted import ESTIMATOR
 from onnxport.graph.outputs import PRODUCED, read, written
 from onnxport.model import OnnxModel
-from onnxport.opset_maps.from_onnx.sklearn import ml_operators, ml_trees  # noqa: F401  (they register themselves)
-from onnxport.opset_maps.from_onnx.sklearn.chains import recognised
+from onnxport.opset_maps.from_onnx.sklearn import (  # noqa: F401  (they register themselves)
+    encoders,
+    ml_machines,
+    ml_operators,
+    ml_trees,
+    networks,
+    predictors,
+    transformers,
+)
+from onnxport.opset_maps.from_onnx.sklearn.recognition import recognised
 from onnxport.opset_maps.from_onnx.sklearn.record import recorded
 from onnxport.tracing.trust.sklearn_sound import fault_of
 from onnxport.validation.input_sets.base import specs_of
@@ -48,25 +57,40 @@ def build(model: ir.Model) -> BaseEstimator:
         # by which a proof asks what is rebuilt
         model.metadata_props[PRODUCED] = written(outputs, [item.name for item in outputs])
     try:
-        rebuilt = _rebuilt(model)
-        reason = "" if rebuilt is None else _fault(rebuilt, model)
+        rebuilt, reason = _rebuilt(model)
     except UnsupportedOperator as error:
         rebuilt, reason = None, str(error)
-    if rebuilt is not None and not reason:
+    if rebuilt is not None:
         return rebuilt
     runs.notes = (reason,) if reason else ()
     return runs
 
 
-def _rebuilt(model: ir.Model) -> Any:
-    """The estimator that the file records, else that its operators tell of; None where there is none."""
+def _rebuilt(model: ir.Model) -> tuple[Any, str]:
+    """The estimator that the file records, else that its operators tell of; None and why where there is none."""
     estimator = recorded(model)
-    if estimator is not None or ESTIMATOR in model.metadata_props:
-        return estimator
+    if estimator is not None:
+        fault = _fault(estimator, model)
+        return (None, fault) if fault else (estimator, "")
+    return (None, "") if ESTIMATOR in model.metadata_props else _recognised(model)
+
+
+def _recognised(model: ir.Model) -> tuple[Any, str]:
+    """Of the estimators that a graph may be the first one that gives its results; None and what the first one lacks else."""
+    guessed, reason = model.metadata_props.get(PRODUCED), ""
     try:
-        return recognised(model)
+        for estimator, outputs in recognised(model):
+            model.metadata_props[PRODUCED] = written(outputs, [item.name for item in outputs])
+            fault = _fault(estimator, model)
+            if not fault:
+                return estimator, ""
+            reason = reason or fault
     except Exception as error:  # attributes of a damaged file
-        raise UnsupportedOperator(f"the operators' attributes do not fit together: {error!r}") from error
+        reason = f"the operators' attributes do not fit together: {error!r}"
+    model.metadata_props.pop(PRODUCED, None)
+    if guessed is not None:
+        model.metadata_props[PRODUCED] = guessed
+    return None, reason
 
 
 def _fault(estimator: BaseEstimator, model: ir.Model) -> str:
@@ -87,6 +111,8 @@ def _fault(estimator: BaseEstimator, model: ir.Model) -> str:
                 sides = Party(OnnxModel(model), "onnx"), Party(estimator, "sklearn")
                 report = compare(*sides, Binding(rows), graph=model, tolerance=Tolerance())
         except Exception as error:  # of the estimator's own
+            if rows is None and passed:
+                continue  # drawn categories are others than it knows
             return f"{type(estimator).__name__} is not rebuilt: {first_line(error)}"
         if report.verdict == "failed" and (needed or not passed):
             return f"{type(estimator).__name__} is not rebuilt: {_difference(report)}"
@@ -100,19 +126,19 @@ def _difference(report: Report) -> str:
     return failed.error or f"on {failed.name} it gives other numbers than the graph"
 
 
-def _rows(estimator: BaseEstimator, model: ir.Model) -> Iterator[tuple[tuple[np.ndarray] | None, bool]]:
+def _rows(
+    estimator: BaseEstimator, model: ir.Model
+) -> Iterator[tuple[tuple[np.ndarray, ...] | dict[str, np.ndarray] | None, bool]]:
     """Rows to compare on, and whether they are needed also where earlier ones agreed: None for the proof's own.
 
     Some estimators take no negative numbers, few whole ones alone, or of each column its own categories alone; in some a missing
     value alone asks for what was fitted.
     """
-    yield None, True
     specs, rng = specs_of(model), np.random.default_rng(0)
-    categories = getattr(estimator, "categories_", None)
-    typed = len(specs) == 1 and specs[0].dtype is not None
-    if typed and isinstance(categories, list) and width_of(specs[0]) == len(categories):
-        columns = [rng.choice(np.asarray(item, object), 32) for item in categories]
-        yield (np.stack(columns, axis=1).astype(specs[0].dtype),), False
+    known = known_rows(estimator, specs, rng, 32)
+    if known is not None:
+        yield tuple(known.values()) if len(known) == 1 else known, True
+    yield None, True
     if len(specs) != 1 or not is_matrix(specs[0]) or specs[0].dtype is None:
         return
     dtype = specs[0].dtype

@@ -110,7 +110,11 @@ def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:
         return np.array([str(item) for item in array.tolist()], object)
     if output.form == "column":
         return array[:, output.column]
-    if output.form == "zipmap":
+    if output.form == "row":
+        return array[None]
+    if "pair" in output.form:
+        array = np.stack([array, -array] if "turned" in output.form else [-array, array], axis=-1)
+    if output.form.endswith("zipmap"):
         return [dict(zip(estimator.classes_.tolist(), map(np.float32, row), strict=True)) for row in array]
     return array
 

@@ -1,4 +1,4 @@
-"""ONNX-ML's scalers, linear models and support vector machines as scikit-learn's."""
+"""ONNX-ML's scalers and linear models as scikit-learn's."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.preprocessing import Binarizer, Normalizer, StandardScaler
-from sklearn.svm import SVR, LinearSVC
+from sklearn.preprocessing import Binarizer, Normalizer
+from sklearn.svm import LinearSVC
 
 from onnxport.opset_maps.from_onnx.sklearn.chains import Attributes, labels_of, rebuilds
-
-_KERNELS = {"LINEAR": "linear", "RBF": "rbf", "POLY": "poly", "SIGMOID": "sigmoid"}
+from onnxport.opset_maps.from_onnx.sklearn.transformers import standard_scaler
 
 
 @rebuilds("Scaler")
 def scaler(given: Attributes) -> Any:
     """(x - offset) * scale."""
-    model = StandardScaler()
     scale, offset = (np.asarray(given[name], np.float64) for name in ("scale", "offset"))
-    width = max(len(scale), len(offset))
-    model.scale_ = 1.0 / np.broadcast_to(scale, (width,))
-    model.mean_, model.var_ = np.broadcast_to(offset, (width,)).copy(), model.scale_**2
-    model.n_features_in_ = width
-    return model
+    return standard_scaler(offset, scale)
 
 
 @rebuilds("Normalizer")
@@ -84,24 +78,4 @@ def linear_classifier(given: Attributes) -> Any:
     model = LinearSVC() if transform == "NONE" else LogisticRegression()
     model.classes_, model.coef_, model.intercept_ = labels, coefficients, intercepts
     model.n_features_in_ = coefficients.shape[1]
-    return model
-
-
-@rebuilds("SVMRegressor")
-def svm_regressor(given: Attributes) -> Any:
-    """The kernel with the support vectors times the coefficients, plus rho."""
-    count = int(given.get("n_supports", 0))
-    if not count or int(given.get("one_class", 0)) or given.get("post_transform", "NONE") != "NONE":
-        return None
-    gamma, coef0, degree = (float(item) for item in given["kernel_params"])
-    model = SVR(kernel=_KERNELS[given.get("kernel_type", "LINEAR")], gamma=gamma, coef0=coef0, degree=int(degree))
-    weights = np.asarray(given["coefficients"], np.float64)
-    model.support_vectors_ = np.asarray(given["support_vectors"], np.float64).reshape(count, -1)
-    model._dual_coef_ = model.dual_coef_ = weights.reshape(1, -1)
-    model._intercept_ = model.intercept_ = np.asarray(given["rho"], np.float64).reshape(1)
-    model.support_ = np.arange(count, dtype=np.int32)
-    model._n_support = np.array([count, 0], np.int32)
-    model._probA, model._probB, model._gamma, model._sparse = np.empty(0), np.empty(0), gamma, False
-    model.shape_fit_, model.fit_status_ = model.support_vectors_.shape, 0
-    model.n_features_in_ = model.support_vectors_.shape[1]
     return model

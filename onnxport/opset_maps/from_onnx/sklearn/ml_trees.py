@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onnxport.graph.forests import GrownTree
@@ -17,6 +22,8 @@ from onnxport.opset_maps.from_onnx.sklearn.record import grown_tree
 def tree_classifier(given: Attributes) -> Any:
     """A tree, or a forest: the mean of the trees' shares."""
     labels = labels_of(given)
+    if given.get("post_transform") in ("LOGISTIC", "SOFTMAX"):
+        return _boosted_classifier(given, labels)
     if given.get("post_transform", "NONE") != "NONE" or "base_values" in given:
         return None
     trees = _trees(given, "class", len(labels))
@@ -56,6 +63,37 @@ def tree_regressor(given: Attributes) -> Any:
     if boosts:
         return _boosted(members, features)
     return members[0] if len(members) == 1 else _forest(RandomForestRegressor(len(members)), members)
+
+
+def _boosted_classifier(given: Attributes, labels: np.ndarray) -> Any:
+    """Gradient boosting: of two classes one tree a round, of several one for each class."""
+    per_round = 1 if len(labels) == 2 else len(labels)
+    if len(labels) < 2 or (given["post_transform"] == "LOGISTIC") != (per_round == 1):
+        return None
+    numbers = np.asarray(given["class_ids"])
+    if per_round == 1 and len(np.unique(numbers)) != 1:
+        return None
+    given = given | ({"class_ids": np.zeros_like(numbers)} if per_round == 1 else {})
+    trees = _trees(given, "class", per_round)
+    start = np.asarray(given.get("base_values", np.zeros(per_round)), np.float64)
+    if trees is None or len(start) != per_round:
+        return None
+    features = _width(given)
+    columns: list[list[Any]] = [[] for _ in range(per_round)]
+    for grown, values in trees:
+        column = int(np.argmax(np.abs(values).sum(axis=0)))
+        if np.abs(np.delete(values, column, axis=1)).any():
+            return None
+        shift = 0.0 if columns[column] else float(start[column])
+        columns[column].append(_member(DecisionTreeRegressor(), grown, values[:, [column], None] + shift, features))
+    if len({len(column) for column in columns}) != 1:
+        return None
+    model = GradientBoostingClassifier(n_estimators=len(columns[0]), learning_rate=1.0, init="zero")
+    model.estimators_ = np.array(columns, object).T
+    model.init_, model.n_estimators_, model.n_trees_per_iteration_ = "zero", len(columns[0]), per_round
+    model.classes_, model.n_classes_, model.n_features_in_ = labels, len(labels), features
+    model._loss = model._get_loss(sample_weight=None)
+    return model
 
 
 def _boosted(members: list[Any], features: int) -> Any:
