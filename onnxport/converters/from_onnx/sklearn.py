@@ -15,7 +15,7 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
-from onnxport.converters.from_onnx.sklearn_domains import known_rows
+from onnxport.converters.from_onnx.sklearn_domains import agree, known_rows
 from onnxport.converters.from_onnx.sklearn_estimators import KINDS, OnnxEstimator
 from onnxport.converters.from_onnx.sklearn_roles import RUN, roles_of
 from onnxport.converters.from_onnx.sklearn_rows import is_matrix, width_of
@@ -41,6 +41,7 @@ from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.report import Report
 from onnxport.validation.runners.base import Binding
+from onnxport.validation.runners.sklearn import bind
 
 
 def build(model: ir.Model) -> BaseEstimator:
@@ -101,7 +102,7 @@ def _fault(estimator: BaseEstimator, model: ir.Model) -> str:
         fault = repr(error)
     if fault is not None:
         return f"{type(estimator).__name__} is not rebuilt: {fault}"
-    passed = False
+    passed, refused = False, ""
     for rows, needed in _rows(estimator, model):
         if passed and not needed:
             continue
@@ -111,13 +112,35 @@ def _fault(estimator: BaseEstimator, model: ir.Model) -> str:
                 sides = Party(OnnxModel(model), "onnx"), Party(estimator, "sklearn")
                 report = compare(*sides, Binding(rows), graph=model, tolerance=Tolerance())
         except Exception as error:  # of the estimator's own
-            if rows is None and passed:
-                continue  # drawn categories are others than it knows
-            return f"{type(estimator).__name__} is not rebuilt: {first_line(error)}"
-        if report.verdict == "failed" and (needed or not passed):
+            refused = refused or first_line(error)
+            continue  # rows may be such as one side does not take; others have to agree
+        failed = [item for item in report.sets if item.failed]
+        if failed and all("ValueError" in item.error for item in failed):  # it does not take what the graph takes
+            refused = refused or failed[0].error
+        elif report.verdict == "failed" and (needed or not passed):
             return f"{type(estimator).__name__} is not rebuilt: {_difference(report)}"
         passed = passed or report.passed
-    return "" if passed else f"{type(estimator).__name__} is not rebuilt: it takes none of the rows that were drawn"
+    title, refused = type(estimator).__name__, refused or "it takes none of the rows that were drawn"
+    return "" if passed or _agrees_alone(estimator, model) else f"{title} is not rebuilt: {refused}"
+
+
+def _agrees_alone(estimator: BaseEstimator, model: ir.Model) -> bool:
+    """Whether rows that an estimator knows, none of them moved, give the same: where either side refuses all others."""
+    specs, rng = specs_of(model), np.random.default_rng(1)
+    rows = known_rows(estimator, specs, rng, 64)
+    if rows is None and len(specs) == 1 and is_matrix(specs[0]) and specs[0].dtype is not None:
+        rows = {specs[0].name: rng.uniform(0.1, 4.0, (64, width_of(specs[0]) or 1)).astype(specs[0].dtype)}
+    if rows is None:
+        return False
+    leaves = [rows[spec.name] for spec in specs]
+    try:
+        expected = OnnxModel(model)(*leaves)
+        binding = Binding(specs=tuple(specs), produced=read(model.metadata_props))
+        given = bind(estimator, binding).run(leaves)
+    except Exception:  # of either side: it takes none of them
+        return False
+    results = expected if isinstance(expected, tuple) else (expected,)
+    return all(agree(a, b) for a, (_, b) in zip(results, given, strict=True))
 
 
 def _difference(report: Report) -> str:

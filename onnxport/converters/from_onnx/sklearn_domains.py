@@ -56,9 +56,24 @@ def domains_of(estimator: Any, names: Sequence[str] = ()) -> Domains:
 
 def _of_columns(estimator: Any, names: Sequence[str]) -> Domains:
     known = [str(name) for name in getattr(estimator, "feature_names_in_", names)]
-    found: Domains = {}
+    domains: Domains = {}
     for _, part, columns in estimator.transformers_:
         for place, items in domains_of(part).items() if not isinstance(part, str) else ():
             column = columns[place]
-            found[known.index(column) if isinstance(column, str) else int(column)] = items
-    return found
+            domains[known.index(column) if isinstance(column, str) else int(column)] = items
+    return domains
+
+
+def agree(expected: Any, given: Any) -> bool:
+    """Whether two results are the same: labels and texts exactly, numbers up to float32's rounding."""
+    if isinstance(expected, list):  # a map from label to number for each row
+        pairs = zip(expected, given, strict=True)
+        return all([*a] == [*b] and agree(np.array([*a.values()]), np.array([*b.values()])) for a, b in pairs)
+    a, b = np.asarray(expected), np.asarray(given)
+    if a.size != b.size:
+        return False
+    b = b.reshape(a.shape)
+    if a.dtype.kind not in "fiub" or b.dtype.kind not in "fiub":
+        return bool((a.astype(str) == b.astype(str)).all())
+    scale = float(np.max(np.abs(a.astype(np.float64)), initial=1.0))
+    return bool(np.allclose(a, b, rtol=1e-4, atol=1e-5 * scale, equal_nan=True))

@@ -68,7 +68,7 @@ def transforms(*shapes: Shape) -> Callable[[Callable[[Bound], Any]], Callable[[B
 
     def register(function: Callable[[Bound], Any]) -> Callable[[Bound], Any]:
         def reader(value: ir.Value) -> Step | None:
-            bound = next((found for shape in shapes if (found := matched(shape, value)) is not None), None)
+            bound = next((match for shape in shapes if (match := matched(shape, value)) is not None), None)
             estimator = function(bound) if bound is not None else None
             if bound is None or estimator is None or isinstance(estimator, Step):
                 return estimator

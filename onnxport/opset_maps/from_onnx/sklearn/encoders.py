@@ -70,7 +70,7 @@ def _one_hot(value: ir.Value) -> tuple[ir.Value, np.ndarray, int | None, bool] |
 
 
 def _behind_integers(value: ir.Value) -> tuple[ir.Value, bool]:
-    """The column before it is made one of integers, and whether it is of floating-point numbers."""
+    """The column before it becomes one of integers, and whether it is of floating-point numbers."""
     value = carried(value)
     node = value.producer()
     if (

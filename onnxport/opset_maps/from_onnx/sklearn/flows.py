@@ -11,7 +11,7 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 
 from onnxport.opset_maps.from_onnx.sklearn.chains import Step, transformer_of
 from onnxport.opset_maps.from_onnx.sklearn.patterns import attribute, carried, constant_of
@@ -54,7 +54,8 @@ class Flow:
     def then(self, estimator: Any, key: ir.Value) -> Flow:
         """The flow behind one more transformer."""
         before = self.whole
-        if before.width is not None and not hasattr(estimator, "n_features_in_"):
+        counts = not isinstance(estimator, (FeatureUnion, Pipeline))  # these count their parts' columns
+        if counts and before.width is not None and not hasattr(estimator, "n_features_in_"):
             estimator.n_features_in_ = before.width
         return Flow((*before.steps, estimator), (*before.keys, key), width_behind(estimator, before.width))
 
@@ -147,12 +148,12 @@ def assembled(flow: Flow, table: Table, final: Any = None) -> Any:
         if isinstance(step, Pick):
             step = _together([(step.columns, ())], [len(step.columns)], width or 0, names)
         elif names and not hasattr(step, "feature_names_in_"):
-            step.feature_names_in_ = np.array(names, object)
+            _name_columns(step, names)
         steps.append(step)
         width, names = width_behind(step, width), []
     if final is not None:
         if names:
-            final.feature_names_in_ = np.array(names, object)
+            _name_columns(final, names)
         steps.append(final)
     return steps[0] if len(steps) == 1 else make_pipeline(*steps)
 
@@ -220,13 +221,13 @@ def _together(
     estimators = [_one(steps) for _, steps in parts]
     titles = _titles(estimators)
     if not names and len(parts) > 1 and all(columns == tuple(range(width)) for columns, _ in parts):
-        union = FeatureUnion(list(zip(titles, estimators, strict=True)))
-        union.n_features_in_ = width
-        return union
+        return FeatureUnion(list(zip(titles, estimators, strict=True)))
     columns = [[names[place] for place in places] if names else list(places) for places, _ in parts]
     blanks = [item if isinstance(item, str) else _Blank(size) for item, size in zip(estimators, widths, strict=True)]
     model = ColumnTransformer(list(zip(titles, blanks, columns, strict=True)))
     model.fit(_table(width, names))
+    for estimator, held in zip(estimators, columns if names else (), strict=bool(names)):
+        _name_columns(estimator, held)
     known = dict(zip(titles, estimators, strict=True))
     model.transformers = [(title, known[title], held) for title, _, held in model.transformers]
     model.transformers_ = [
@@ -234,6 +235,17 @@ def _together(
         for title, item, held in model.transformers_
     ]
     return model
+
+
+def _name_columns(estimator: Any, names: Sequence[Any]) -> None:
+    """Names the columns that an estimator takes, as fitting it on a frame does."""
+    if isinstance(estimator, Pipeline):
+        _name_columns(estimator.steps[0][1], names)
+    elif isinstance(estimator, FeatureUnion):
+        for _, part in estimator.transformer_list:
+            _name_columns(part, names)
+    elif not isinstance(estimator, str):
+        estimator.feature_names_in_ = np.array(names, object)
 
 
 def _one(steps: Sequence[Any]) -> Any:

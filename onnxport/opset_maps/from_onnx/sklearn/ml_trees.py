@@ -26,9 +26,13 @@ def tree_classifier(given: Attributes) -> Any:
         return _boosted_classifier(given, labels)
     if given.get("post_transform", "NONE") != "NONE" or "base_values" in given:
         return None
-    trees = _trees(given, "class", len(labels))
+    # of two classes a leaf may hold the second one's share alone, under whichever number
+    alone = len(labels) == 2 and len(np.unique(given["class_ids"])) == 1
+    trees = _trees(given | ({"class_ids": np.ones_like(given["class_ids"])} if alone else {}), "class", len(labels))
     if trees is None:
         return None
+    if alone:
+        trees = [(grown, np.stack([1.0 / len(trees) - held[:, 1], held[:, 1]], axis=1)) for grown, held in trees]
     features = _width(given)
     members = []
     for grown, values in trees:

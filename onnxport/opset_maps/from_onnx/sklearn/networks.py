@@ -99,7 +99,7 @@ def perceptron_classifier(outputs: Sequence[ir.Value]) -> Iterator[Step]:
 
 
 _SQUARES = op("Transpose", Op("Scan", (Rows(), Constant("fitted")), "scanned"))
-_NEAREST = Op("TopK", (op("Sqrt", _SQUARES), Constant("count")), "nearest")
+_NEAREST = op("TopK", op("Sqrt", _SQUARES), Constant("count"))
 _FOUND = op("ArrayFeatureExtractor", Constant("targets"), _NEAREST)
 
 

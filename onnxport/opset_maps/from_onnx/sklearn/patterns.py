@@ -77,10 +77,10 @@ def matched(shape: Shape, value: ir.Value | None) -> Bound | None:
 
 def matched_all(shapes: Sequence[Shape], values: Sequence[ir.Value]) -> Bound | None:
     """The same for several values, whose shapes share their names."""
-    found: Iterator[Bound] = iter([{}])
+    matches: Iterator[Bound] = iter([{}])
     for shape, value in zip(shapes, values, strict=True):
-        found = _each(shape, value, found)
-    return next(found, None)
+        matches = _each(shape, value, matches)
+    return next(matches, None)
 
 
 def _each(shape: Shape, value: ir.Value | None, before: Iterator[Bound]) -> Iterator[Bound]:
@@ -119,10 +119,10 @@ def _operators(shape: Op, value: ir.Value, bound: Bound) -> Iterator[Bound]:
         return
     swaps = shape.op_type in _COMMUTES and count == 2
     for inputs in permutations(node.inputs[:count]) if swaps else (tuple(node.inputs[:count]),):
-        found: Iterator[Bound] = iter([{**bound, shape.name: value} if shape.name else bound])
+        matches: Iterator[Bound] = iter([{**bound, shape.name: value} if shape.name else bound])
         for part, item in zip(shape.inputs, inputs, strict=True):
-            found = _each(part, item, found)
-        yield from found
+            matches = _each(part, item, matches)
+        yield from matches
 
 
 def constant_of(value: ir.Value | None) -> np.ndarray | None:

@@ -52,16 +52,6 @@ def standard_scaler(offset: np.ndarray, scale: np.ndarray) -> StandardScaler:
     return model
 
 
-@transforms(
-    op("Div", op("Sub", ROWS, Constant("offset")), Constant("scale")),
-    op("Div", ROWS, Constant("scale")),
-)
-def scaled(bound: Bound) -> Any:
-    """A scaler in float64, for which ai.onnx.ml's has no type."""
-    scale = wide(bound["scale"])
-    return standard_scaler(wide(bound["offset"]) if "offset" in bound else np.zeros(len(scale)), 1.0 / scale)
-
-
 _MIN_MAX = op("Add", op("Mul", ROWS, Constant("scale")), Constant("shift"))
 
 
@@ -69,7 +59,7 @@ _MIN_MAX = op("Add", op("Mul", ROWS, Constant("scale")), Constant("shift"))
 def min_max_scaler(bound: Bound) -> Any:
     """x * scale + shift, with the range of the limits where it clips."""
     clips = "low" in bound
-    low, high = (float(bound["low"]), float(bound["high"])) if clips else (0.0, 1.0)
+    low, high = (float(wide(bound["low"])[0]), float(wide(bound["high"])[0])) if clips else (0.0, 1.0)
     if low >= high:
         return None
     model = MinMaxScaler((low, high), clip=clips) if clips else MinMaxScaler()
@@ -90,7 +80,7 @@ def normalizer(bound: Bound) -> Any:
 @transforms(op("Where", op("Less", ROWS, Constant("level")), Number(0), Number(1)))
 def binarizer(bound: Bound) -> Any:
     """1 above a threshold."""
-    return Binarizer(threshold=float(bound["level"]))
+    return Binarizer(threshold=float(wide(bound["level"])[0]))
 
 
 _CENTRED = op("Sub", ROWS, Constant("mean"))
@@ -205,9 +195,11 @@ def polynomial_features(value: ir.Value) -> Step | None:
     node = value.producer()
     if node is None or node.op_type != "Concat":
         return None
-    found = [matched(op("ReduceProd", op("ArrayFeatureExtractor", ROWS, Constant("columns"))), v) for v in node.inputs]
-    bias = bool(found) and found[0] is None and _is_of_ones(node.inputs[0])
-    products = found[1:] if bias else found
+    columns = [
+        matched(op("ReduceProd", op("ArrayFeatureExtractor", ROWS, Constant("columns"))), v) for v in node.inputs
+    ]
+    bias = bool(columns) and columns[0] is None and _is_of_ones(node.inputs[0])
+    products = columns[1:] if bias else columns
     if not products or any(item is None or item["rows"] is not products[0]["rows"] for item in products):  # type: ignore[index]
         return None
     terms = [tuple(item["columns"].reshape(-1).tolist()) for item in products if item is not None]
@@ -231,3 +223,13 @@ def _is_of_ones(value: ir.Value | None) -> bool:
         return value is not None and constant_of(value) is not None
     filled = attribute(node, "value")
     return filled is not None and bool((filled.numpy() == 1).all())
+
+
+@transforms(
+    op("Div", op("Sub", ROWS, Constant("offset")), Constant("scale")),
+    op("Div", ROWS, Constant("scale")),
+)
+def scaled(bound: Bound) -> Any:
+    """A scaler in float64, for which ai.onnx.ml's has no type; shapes that hold this one stand before it."""
+    scale = wide(bound["scale"])
+    return standard_scaler(wide(bound["offset"]) if "offset" in bound else np.zeros(len(scale)), 1.0 / scale)
