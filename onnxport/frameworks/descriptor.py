@@ -134,6 +134,7 @@ class Files:
         writes: suffixes of files that results are written to, the usual one first; empty where `folder` is the format.
         folder: the folder that it reads, and that it writes where `writes` is empty.
         weights_alone: suffixes of files that hold no graph: weights, or a module as a pickle.
+        way_out: of such a file, what it holds instead and how that converts; empty where it holds what they usually do.
         load: reads a model; None where the framework's `adopt` takes paths.
         save: writes a live model to a path, whole or not at all; None where models can't be written.
         load_weights: loads a file of weights into a live model; None where no such files are taken.
@@ -143,6 +144,7 @@ class Files:
     writes: tuple[str, ...] = ()
     folder: Folder | None = None
     weights_alone: tuple[str, ...] = ()
+    way_out: Callable[[Path], str] | None = None
     load: Load | None = None
     save: Callable[[object, str | os.PathLike[str]], None] | None = None
     load_weights: Callable[[object, Path], None] | None = None

@@ -42,7 +42,11 @@ def of_path(path: str | os.PathLike[str]) -> str:
         inside = _readable(place)
         hint = f"; it holds {', '.join(inside)}, which can be given" if inside else ""
         raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}{hint}")
-    if any(suffix in item.files.weights_alone for item in registered()):
+    holders = [item.files for item in registered() if suffix in item.files.weights_alone]
+    if holders:
+        for files in holders:
+            if files.way_out is not None and (way_out := files.way_out(place)):
+                raise InvalidModelError(f"{str(path)!r} {way_out}")
         raise InvalidModelError(
             f"{str(path)!r} holds weights or a pickled module, not a graph: pass the module itself to onnxport.convert, or "
             f"to the command line a function that makes it: onnxport convert my_package.nets:factory --weights {place.name}"

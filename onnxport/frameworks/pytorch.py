@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind, rooms
 
@@ -22,6 +24,22 @@ def _to_inference(model: object) -> str:
     if callable(evaluate):
         evaluate()
     return "its factory gave the model in training mode; the command called model.eval()" if trained else ""
+
+
+def _way_out(place: Path) -> str:
+    """How a TorchScript archive converts, which keeps its code in a folder of its own."""
+    try:
+        with ZipFile(place) as archive:
+            scripted = any(name.split("/")[1:2] == ["code"] for name in archive.namelist())
+    except (BadZipFile, OSError):
+        return ""
+    example = f"onnxport.convert(torch.jit.load({place.name!r}), inputs=(x,))"
+    given = "return torch.jit.load(...), (x,) from a function: onnxport convert my_package.nets:factory"
+    return (
+        f"is a TorchScript program, which runs code of its own: {example}, or for the command line {given}"
+        if scripted
+        else ""
+    )
 
 
 FRAMEWORK = Framework(
@@ -56,6 +74,7 @@ FRAMEWORK = Framework(
         writes=(".pt2", ".pt", ".pth", ".safetensors", ".py"),
         # What these compute stands in Python code.
         weights_alone=(".pt", ".pth", ".bin", ".ckpt", ".safetensors"),
+        way_out=_way_out,
         load=Lazy("onnxport.tracing.pytorch_programs:load"),
         save=Lazy("onnxport.converters.from_onnx.pytorch:save"),
         load_weights=Lazy("onnxport.tracing.pytorch_weights:load_weights"),

@@ -32,6 +32,7 @@ from onnxport.tracing.pytorch_numpy import OtherThanNumpyError, check_types
 from onnxport.tracing.pytorch_programs import Traced, of_program, tensor_inputs, with_names
 from onnxport.tracing.pytorch_reasons import fixed_a_size, reason
 from onnxport.tracing.pytorch_rows import decides_on_values, first_row, rows_of
+from onnxport.tracing.pytorch_scripts import is_script, of_script
 from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
 from onnxport.tracing.pytorch_selections import check_needless, some_selected
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
@@ -141,7 +142,8 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )
-    call = pytorch_inputs.bind(as_module(model), inputs, kwargs)
+    module = of_script(model, inputs, kwargs) if is_script(model) else as_module(model)
+    call = pytorch_inputs.bind(module, inputs, kwargs)
     counted = pytorch_caches.fixed_count(pytree.tree_structure((call.args, call.kwargs)))
     if counted is not None:
         raise InvalidInputError(

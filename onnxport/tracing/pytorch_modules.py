@@ -20,16 +20,12 @@ def as_module(model: object) -> torch.nn.Module:
     Weights that are packed for dynamic quantisation are tensors in it.
 
     Raises:
-        InvalidModelError: it can't be called, or is a TorchScript module.
+        InvalidModelError: it can't be called.
     """
     return readable(_module_of(model))
 
 
 def _module_of(model: object) -> torch.nn.Module:
-    if isinstance(model, torch.jit.ScriptModule):
-        raise InvalidModelError(
-            "a TorchScript module can't be traced by torch.export: pass the module it was scripted from"
-        )
     if isinstance(model, torch.nn.Module):
         if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
             return model.module

@@ -10,6 +10,7 @@ import traceback
 
 import torch
 
+from onnxport.frameworks.pytorch_titles import name_of
 from onnxport.graph.provenance import relative_path
 from onnxport.tracing.pytorch_numpy import OtherThanNumpyError
 from onnxport.tracing.pytorch_quantized import is_readable
@@ -47,7 +48,7 @@ _OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic di
 
 def reason(model: object, error: Exception | None, *, frozen: bool = False) -> str:
     """Three lines: where in the user's code, why, and what to do; `frozen` where values were frozen already."""
-    name = getattr(model, "__name__", None) or type(model).__name__
+    name = name_of(model)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(itertools.takewhile(lambda line: not line.startswith(_CLOSING), lines[:2]))[:600] or "no message"
     place = place_of(error)

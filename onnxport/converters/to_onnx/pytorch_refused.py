@@ -10,6 +10,7 @@ import torch
 
 from onnxport.errors import InvalidInputError, first_line
 from onnxport.frameworks.pytorch_devices import original_place
+from onnxport.frameworks.pytorch_titles import name_of
 from onnxport.request import Request
 from onnxport.tracing.pytorch_inputs import Call, bind
 from onnxport.tracing.pytorch_modules import as_module
@@ -40,7 +41,7 @@ def check_runs(model: object, request: Request) -> None:
     tensors = itertools.chain(own.parameters(), own.buffers(), call.tensors.values())
     if any(item.is_meta for item in tensors):
         raise InvalidInputError(
-            f"{_called(model)} or its inputs are on the meta device, which holds no values: make them on the CPU, or give it "
+            f"{name_of(model)} or its inputs are on the meta device, which holds no values: make them on the CPU, or give it "
             "memory with module.to_empty(device='cpu') and load its weights"
         )
     try:
@@ -69,12 +70,8 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
         )
     way_out = runs if call.tensors or not given else "pass tensors, torch.randn(1, 3) for one"
     why = first_line(error).removesuffix(", but expected one of:")  # torch lists the overloads below
-    reason = f"{_called(model)} itself does not run on the inputs: {why}"
+    reason = f"{name_of(model)} itself does not run on the inputs: {why}"
     return "\n".join([*([place] if place else []), reason, f"{', '.join(given)}{weights}: {way_out}"])
-
-
-def _called(model: object) -> str:
-    return getattr(model, "__name__", None) or type(model).__name__
 
 
 def _described(leaf: object) -> str:

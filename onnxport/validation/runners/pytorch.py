@@ -19,6 +19,7 @@ from onnxport.frameworks.pytorch_devices import beside
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import graphs_kept_back, quiet
 from onnxport.frameworks.pytorch_paths import leaf_keys
+from onnxport.frameworks.pytorch_titles import name_of
 from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
@@ -319,9 +320,7 @@ class Arguments:
 def bind(model: Any, binding: Binding) -> PytorchRunner:
     """A runner of a module, `torch.export.ExportedProgram` or function of tensors."""
     call = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    title = (
-        type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", type(model).__name__)
-    )
+    title = name_of(model)
     if not binding.given:
         return PytorchRunner(call, title, None, binding.structured)
     inputs = tuple(binding.inputs) if isinstance(binding.inputs, list) else binding.inputs
