@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, InvalidModelError, first_line
+from onnxport.tracing import dimensions
 from onnxport.tracing.tensorflow_inputs import Dynamic
 from onnxport.tracing.tensorflow_program import Port, Program, named_ports
 from onnxport.tracing.trust.faults import raised_as
@@ -27,6 +28,7 @@ def of_graph_def(
         InvalidModelError: TensorFlow can't import it, or every tensor is consumed.
         InvalidInputError: it has no tensor of a name.
     """
+    definition = _with_sizes(definition, dynamic_shapes, input_names)
     graph = tf.Graph()
     with loading("TensorFlow can't import the GraphDef"), graph.as_default():
         tf.graph_util.import_graph_def(definition, name="")
@@ -47,6 +49,25 @@ def of_graph_def(
     pairs = zip(output_names, fetches, strict=True)
     outputs = tuple(Port.result(name.removesuffix(":0"), tensor) for name, tensor in pairs)
     return Program(graph, inputs, outputs)
+
+
+def _with_sizes(
+    definition: tf.compat.v1.GraphDef, dynamic_shapes: object, input_names: Sequence[str] | None
+) -> tf.compat.v1.GraphDef:
+    """The graph with the sizes that are given for dimensions of its placeholders that vary."""
+    if dynamic_shapes is None:
+        return definition
+    names = [item.name for item in definition.node if item.op == "Placeholder"] if input_names is None else input_names
+    given = dimensions.by_path(dynamic_shapes, [name.removesuffix(":0") for name in names])
+    result = tf.compat.v1.GraphDef()
+    result.CopyFrom(definition)
+    for node in result.node:
+        if node.op == "Placeholder" and node.name in given:
+            sizes = node.attr["shape"].shape.dim
+            for axis, dim in dimensions.axes(node.name, given[node.name], len(sizes)).items():
+                if isinstance(dim, int) and sizes[axis].size == -1:
+                    sizes[axis].size = dim
+    return result
 
 
 def _tensor(graph: tf.Graph, name: str) -> Any:

@@ -133,6 +133,19 @@ def test_a_checkpoint_of_tensorflow_1(run, tmp_path, resources):
     assert "model.index is missing" in run("tf2onnx", "trained/model.meta", "--outputs", "y:0").err
 
 
+def test_sizes_of_a_frozen_graph_are_those_of_its_inputs(run, tmp_path):
+    """As tf2onnx spells them: ``x:0[4,3]``; what a size contradicts is an error."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")
+        tf.nn.relu(x * 2, name="y")
+    (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    done = run("tf2onnx", *"--graphdef graph.pb --inputs x:0[4,3] --outputs y:0 --output m.onnx".split())
+    assert (done.code, done.err) == (0, "")
+    assert list(onnxport.OnnxModel.load("m.onnx").model.graph.inputs[0].shape) == [4, 3]
+    wrong = run("tf2onnx", *"--graphdef graph.pb --inputs x:0[4,5] --outputs y:0 --output m.onnx".split())
+    assert "dimension 1 of 'x' is 3, not 5" in wrong.err
+
+
 def test_libraries_of_operators(run, saved, tmp_path):
     (tmp_path / "text.so").write_text("no library")
     assert "'text.so' is no library of operators" in run("tf2onnx", "linear", "--load_op_libraries", "text.so").err

@@ -175,6 +175,22 @@ assert proto.graph.input[1].type.tensor_type.shape.dim[0].dim_value == 2
 left, b = rng.standard_normal((2, 3), dtype=np.float32), rng.standard_normal((2, 3), dtype=np.float32)
 feeds, expected = {"left": left, "b": b}, [left - b, left + b]
 """,
+    "a part of a frozen graph, at a version of another domain": START
+    + """
+import onnx
+with tf.Graph().as_default() as graph:
+    x = tf.compat.v1.placeholder(tf.float32, (None, 3), name="x")
+    hidden = tf.nn.relu(tf.add(x, 1.0, name="shifted"), name="hidden")
+    tf.multiply(hidden, 3.0, name="output")
+    tf.reduce_sum(hidden, name="other")
+proto, _ = tf2onnx.convert.from_graph_def(
+    graph.as_graph_def(), input_names=["shifted:0"], output_names=["hidden:0", "output:0"], opset=17,
+    extra_opset=[onnx.helper.make_opsetid("ai.onnx.ml", 3)], output_path="net.onnx",
+)
+assert {item.domain: item.version for item in proto.opset_import}[""] == 17
+rows = rng.standard_normal((4, 3), dtype=np.float32)
+feeds, expected = {"shifted": rows}, [np.maximum(rows, 0), np.maximum(rows, 0) * 3]
+""",
     "a function whose result has its channels first": START
     + """
 kernel = rng.standard_normal((3, 3, 2, 4)).astype(np.float32)

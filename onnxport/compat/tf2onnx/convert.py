@@ -23,7 +23,6 @@ _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "custom_ops": ((None, {}), _REGISTER),
     "custom_op_handlers": ((None, {}), _REGISTER),
     "custom_rewriter": ((None, []), "rewrite the graph of the result with onnx-ir"),
-    "extra_opset": ((None, []), _REGISTER),
     "target": (
         (None, [], ""),
         "the file is written for onnxruntime, or with onnxport.convert(runtime='reference') for none",
@@ -55,7 +54,7 @@ def from_keras(
         InvalidInputError: an argument asks for what is not done here.
         OnnxportError: see `onnxport.convert`.
     """
-    return _from(model, input_signature, opset, "from_keras", locals())
+    return _from(model, input_signature, "from_keras", locals())
 
 
 def from_function(
@@ -82,7 +81,7 @@ def from_function(
     """
     if input_signature is None and not hasattr(function, "structured_input_signature"):
         input_signature = getattr(function, "input_signature", None)
-    return _from(function, input_signature, opset, "from_function", locals())
+    return _from(function, input_signature, "from_function", locals())
 
 
 def from_graph_def(
@@ -143,17 +142,32 @@ def _of_graph(model: Any, function: str, given: dict[str, Any]) -> tuple[onnx.Mo
     name = f"tf2onnx.convert.{function}"
     refuse_others(name, _others(given), _NEUTRAL)
     layout: dict[str, Any] = {key: given[key] or None for key in ("inputs_as_nchw", "outputs_as_nchw")}
-    result = convert_at(model, target_opset=given["opset"], **layout)
+    asked = {key: list(given[key]) or None if given[key] else None for key in ("input_names", "output_names")}
+    feeds = asked if function == "from_graph_def" else {}  # a graph begins and ends at any of its tensors
+    result = convert_at(model, target_opset=_opsets(given), **feeds, **layout)
     for kind, values in (("input", result.model.graph.inputs), ("output", result.model.graph.outputs)):
         own = {_bare(value.name or ""): value for value in values}
-        wanted = [_bare(item) for item in given[f"{kind}_names"] or own]
+        wanted = [_bare(item) for item in asked[f"{kind}_names"] or own]
         if sorted(wanted) != sorted(own):
             raise InvalidInputError(
-                f"{name}: {kind}s {', '.join(wanted)} are asked for, the graph has "
+                f"{name}: {kind}s {', '.join(wanted)} are asked for, the model has "
                 f"{', '.join(own)}: cut the result with model.cut(inputs, outputs)"
             )
         values[:] = [own[item] for item in wanted]  # in the order in which they are asked for
     return _finished(result, given)
+
+
+def _opsets(given: Mapping[str, Any]) -> int | dict[str, int] | None:
+    """The versions that are asked for: that of ai.onnx, and those of other domains as messages of ONNX.
+
+    Raises:
+        InvalidInputError: `extra_opset` holds something else.
+    """
+    others = given["extra_opset"] or []
+    if not all(isinstance(item, onnx.OperatorSetIdProto) for item in others):
+        raise InvalidInputError(f"extra_opset={others!r}: a list such as [onnx.helper.make_opsetid('ai.onnx.ml', 3)]")
+    versions = {item.domain: item.version for item in others}
+    return {**({} if given["opset"] is None else {"": given["opset"]}), **versions} if versions else given["opset"]
 
 
 def _others(given: dict[str, Any]) -> dict[str, Any]:
@@ -165,10 +179,9 @@ def _bare(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _from(
-    model: Any, signature: Any, opset: int | None, function: str, given: dict[str, Any]
-) -> tuple[onnx.ModelProto, None]:
+def _from(model: Any, signature: Any, function: str, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
     refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
+    opset = _opsets(given)
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
     specs = list(_specs(signature or (), ""))
@@ -241,8 +254,9 @@ def _sized(model: OnnxModel, names: Sequence[str | None], specs: Sequence[tuple[
 def _with_sizes(model: OnnxModel, shapes: Mapping[str, Sequence[int | None]]) -> OnnxModel:
     """The model with the sizes of its inputs that are given; what is None or -1 stays."""
     sizes: dict[str, object] = {}
-    for name, shape in shapes.items():
-        sizes |= {f"{_bare(name)}:{axis}": int(size) for axis, size in enumerate(shape) if size not in (None, -1)}
+    for given, shape in shapes.items():
+        name = given if given in model.input_names else _bare(given)
+        sizes |= {f"{name}:{axis}": int(size) for axis, size in enumerate(shape) if size not in (None, -1)}
     return model.set_shapes(sizes) if sizes else model
 
 
