@@ -7,7 +7,9 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import IntEnum
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from onnxport.argument_types import check_mapping, check_path
 from onnxport.compat.arguments import refuse_others
 from onnxport.compat.opsets import convert_at
-from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.errors import InvalidInputError, OnnxportError, UnsupportedOperator
 from onnxport.frameworks.descriptor import Lazy
 from onnxport.graph.external_data import save as save_file
 from onnxport.model import OnnxModel
@@ -70,6 +72,15 @@ class Program(OnnxModel):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_again"}
+
+    @property
+    def exported_program(self) -> Any:
+        """Not kept.
+
+        Raises:
+            AttributeError: always, with the way out.
+        """
+        raise AttributeError(f"{_NAME}: exported_program is not kept: torch.export.export(module, args) gives it")
 
     @property
     def model_proto(self) -> Any:
@@ -137,6 +148,13 @@ class Program(OnnxModel):
 
 ONNXProgram: type[Program] = Program
 OnnxExporterError: type[OnnxportError] = OnnxportError
+# As ``torch.onnx.errors`` has them.
+errors = SimpleNamespace(OnnxExporterError=OnnxExporterError, UnsupportedOperatorError=UnsupportedOperator)
+
+
+def select_model_mode_for_export(model: Any, mode: Any) -> AbstractContextManager[None]:
+    """A module as it infers, as it is or as it trains, for the time of the block."""
+    return _Mode(model, mode)
 
 
 def is_in_onnx_export() -> bool:
@@ -294,13 +312,18 @@ def _with_names(result: OnnxModel, model: Any, names: Sequence[str]) -> OnnxMode
     if len(names) > len(own):
         raise _refused(f"input_names= has {len(names)} names, and there are {len(own)} inputs and parameters")
     there = {*result.input_names, *result.model.graph.initializers}
-    return result.rename({old: new for old, new in zip(own, names) if old in there and old != new})
+    renamed = result.rename({old: new for old, new in zip(own, names) if old in there and old != new})
+    renamed.report = result.report  # the proof against the module, not that of the edit
+    return renamed
 
 
 def _paths(model: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
     """The paths of the tensors among the inputs: a parameter of ``forward``, and below it keys and places."""
     try:
-        taken = list(inspect.signature(getattr(model, "forward", model)).parameters.values())
+        forward = getattr(model, "forward", model)
+        scripted = hasattr(forward, "schema")  # TorchScript has parameters of its own
+        signature = Lazy("onnxport.tracing.pytorch_scripts:signature_of").get() if scripted else inspect.signature
+        taken = list(signature(forward).parameters.values())
     except (TypeError, ValueError):
         taken = []
     parameters = [item.name for item in taken]
@@ -361,7 +384,7 @@ def _dims(item: Any) -> dict[int, Any]:
     return dict(item)
 
 
-class _Mode:
+class _Mode(AbstractContextManager[None]):
     """A module as it infers, as it is or as it trains, for the time of the block."""
 
     def __init__(self, model: Any, training: Any) -> None:

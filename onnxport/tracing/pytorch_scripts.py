@@ -35,7 +35,12 @@ def of_script(model: Any, inputs: object, kwargs: Mapping[str, Any] | None) -> t
         TracingError: it has an operator or a branch of which PyTorch has no plain form, or no forward.
         InvalidInputError: the inputs do not fit its forward.
     """
-    signature = _signature(model)
+    if getattr(model, "forward", None) is None:
+        raise TracingError(
+            f"the TorchScript module {model.original_name} has no forward of one form.\n"
+            "Pass the module that it was scripted from."
+        )
+    signature = signature_of(model.forward)
     call = bind(with_forward(torch.nn.Module(), lambda *_, **__: None, signature), inputs, kwargs)
     try:
         with warnings.catch_warnings(), _unlogged():
@@ -95,18 +100,8 @@ def _unlogged() -> Iterator[None]:
         logging.disable(before)
 
 
-def _signature(model: Any) -> inspect.Signature:
-    """The parameters of ``forward``, which TorchScript keeps in a schema of its own.
-
-    Raises:
-        TracingError: the module has none, as one whose forward was overloaded.
-    """
-    forward = getattr(model, "forward", None)
-    if forward is None:
-        raise TracingError(
-            f"the TorchScript module {model.original_name} has no forward of one form.\n"
-            "Pass the module that it was scripted from."
-        )
+def signature_of(forward: Any) -> inspect.Signature:
+    """The parameters of a method of TorchScript, which keeps them in a schema of its own."""
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     return inspect.Signature(
         [

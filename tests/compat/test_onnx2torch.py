@@ -1,10 +1,13 @@
-"""Ten programs as onnx2torch's documentation has them, and what is refused."""
+"""Ten programs as onnx2torch's documentation has them, and what they ask for beside."""
+
+import pickle
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
+import onnxport
 from tests.compat.programs import run
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -107,8 +110,19 @@ def test_a_converter_of_a_users_own_is_answered_with_ours():
             pass
 
 
-def test_what_means_nothing_here_is_refused_by_name():
-    from onnxport.compat import onnx2torch_convert
+def test_layers_tell_what_their_node_takes_and_gives(tmp_path):
+    """With `attach_onnx_mapping`, of a file and of a message; a copy tells it too."""
+    from onnxport.compat.onnx2torch import convert
+    from onnxport.compat.onnx2torch.utils.common import OnnxMapping
 
-    with pytest.raises(ValueError, match="attach_onnx_mapping=True is not taken"):
-        onnx2torch_convert("net.onnx", attach_onnx_mapping=True)
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    onnxport.convert(net.eval(), inputs=(torch.ones(1, 1, 4, 4),), output=tmp_path / "net.onnx", input_names=["image"])
+    proto = onnx.load(tmp_path / "net.onnx")
+    weights = {"Conv": ("0.weight", "0.bias"), "Gemm": ("3.weight", "3.bias")}
+    nodes = {node.op_type: OnnxMapping(tuple(node.input), tuple(node.output)) for node in proto.graph.node}
+    for source in (tmp_path / "net.onnx", proto):
+        model = pickle.loads(pickle.dumps(convert(source, save_input_names=True, attach_onnx_mapping=True)))
+        own = {name: layer.onnx_mapping for name, layer in model.named_modules() if hasattr(layer, "onnx_mapping")}
+        assert own == {"0": nodes["Conv"], "3": nodes["Gemm"]}
+        assert own["0"].inputs == ("image", *weights["Conv"])
+    assert not any(hasattr(layer, "onnx_mapping") for layer in convert(proto).modules())

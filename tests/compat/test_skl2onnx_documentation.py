@@ -173,6 +173,21 @@ onx = to_onnx(pipe, initial_types=[("input", StringTensorType([None]))], options
 feeds = {"input": numpy.array(texts[:4], object)}
 expected = {"label": pipe.predict(texts[:4]), "probabilities": pipe.predict_proba(texts[:4])}
 """,
+    "documents in a column": """
+import numpy
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from skl2onnx import convert_sklearn
+from skl2onnx.common.data_types import StringTensorType
+
+texts = ["good film", "bad film", "fine plot", "awful plot"] * 5
+pipe = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0] * 5)
+types = [("input", StringTensorType([None, 1]))]
+onx = convert_sklearn(pipe, "texts", initial_types=types, options={id(pipe): {"zipmap": False}}, target_opset=20)
+feeds = {"input": numpy.array(texts[:4], object).reshape((-1, 1))}
+expected = {"label": pipe.predict(texts[:4]), "probabilities": pipe.predict_proba(texts[:4])}
+""",
     "a class that is registered": START
     + """
 from sklearn.ensemble import HistGradientBoostingRegressor

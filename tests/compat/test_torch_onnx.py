@@ -180,6 +180,50 @@ def test_a_file_is_called_as_in_the_documentation(tmp_path, monkeypatch):
     assert session.run(None, {"x": np.ones((3, 2), np.float32)})[0].tolist() == [2, 2, 2]
 
 
+def test_names_of_weights_leave_the_proof_against_the_module():
+    from onnxport.compat import torch_onnx_export
+
+    program = torch_onnx_export(torch.nn.Linear(3, 2).eval(), torch.ones(4, 3), input_names=["x", "w"])
+    assert program.input_names == ["x"]
+    assert "w" in program.model.graph.initializers
+    assert "against pytorch Linear" in str(program.report).splitlines()[0]
+
+
+class Counted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.dropout(self.fc(x), 0.5, self.training)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["scripted", "traced"])
+def test_a_module_of_torchscript_is_exported_as_it_infers(kind, tmp_path):
+    from onnxport.compat import torch as changed
+
+    x, net = torch.randn(2, 3), Counted()
+    model = torch.jit.script(net) if kind == "scripted" else torch.jit.trace(net.eval(), x)
+    changed.onnx.export(
+        model, (x,), tmp_path / "net.onnx", input_names=["x"], output_names=["y"], dynamic_axes={"x": [0], "y": [0]}
+    )
+    assert model.training is (kind == "scripted")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    rows = torch.randn(5, 3)
+    torch.testing.assert_close(torch.from_numpy(session.run(["y"], {"x": rows.numpy()})[0]), net.eval()(rows))
+
+
+def test_a_mode_lasts_as_long_as_its_block():
+    from onnxport.compat.torch_onnx import TrainingMode, errors, select_model_mode_for_export
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout()).train()
+    with select_model_mode_for_export(net, TrainingMode.EVAL):
+        assert not any(part.training for part in net.modules())
+    assert all(part.training for part in net.modules())
+    assert issubclass(errors.UnsupportedOperatorError, errors.OnnxExporterError)
+
+
 def test_a_stream_takes_the_bytes():
     from onnxport.compat import torch_onnx_export
 

@@ -2,5 +2,6 @@
 
 from onnxport.compat.onnx2torch import converter as converter
 from onnxport.compat.onnx2torch import node_converters as node_converters
+from onnxport.compat.onnx2torch import utils as utils
 from onnxport.compat.onnx2torch.converter import convert as convert
 from onnxport.version import __version__ as __version__

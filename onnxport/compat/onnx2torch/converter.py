@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from onnxport.compat.arguments import refuse_others
+from onnxport.compat.onnx2torch.utils.common import attach
 from onnxport.converters.convert import convert as onnxport_convert
-
-_NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
-    "attach_onnx_mapping": ((False,), "parameters and layers have the file's own names"),
-    # The parameters of `forward` are called as the graph's inputs, which needs no switch.
-    "save_input_names": ((True, False), ""),
-}
+from onnxport.model import as_onnx_model
 
 
 def convert(
@@ -20,10 +15,13 @@ def convert(
 ) -> Any:
     """A file or message of ONNX as a ``torch.nn.Module``.
 
+    The parameters of ``forward`` are called as the graph's inputs, with `save_input_names` or without. With `attach_onnx_mapping`
+    layers have an ``onnx_mapping``, the names of what their node takes and gives; what is a function here has no layer.
+
     Raises:
-        InvalidInputError: an argument asks for what is not done here.
         OnnxportError: see `onnxport.convert`.
     """
-    given = {"save_input_names": save_input_names, "attach_onnx_mapping": attach_onnx_mapping}
-    refuse_others("onnx2torch.convert", given, _NEUTRAL)
-    return onnxport_convert(onnx_model_or_path, to="pytorch")
+    module = onnxport_convert(onnx_model_or_path, to="pytorch")
+    if attach_onnx_mapping:
+        attach(module, as_onnx_model(onnx_model_or_path).model)
+    return module

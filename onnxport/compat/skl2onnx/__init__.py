@@ -21,7 +21,7 @@ from onnxport.compat.skl2onnx.choices import ALLOWED, CHOSEN, TAKEN, taken
 from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
 from onnxport.compat.skl2onnx.outputs import Naming, as_sequence, named, of_scores, with_labels
 from onnxport.compat.skl2onnx.outputs import output_names as names_of
-from onnxport.compat.skl2onnx.rows import drawn, sizes_of
+from onnxport.compat.skl2onnx.rows import drawn, in_columns, sizes_of
 from onnxport.compat.skl2onnx.trees import has_leaves, refuse_leaves, with_leaves
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Lazy
@@ -84,7 +84,7 @@ def convert_sklearn(
     names = _named(initial_types)
     rows, sizes = drawn(model, initial_types), sizes_of(initial_types)
     proto = _converted(model, rows, names, target_opset, options, final_types, verbose, naming, sizes)
-    return _finished(proto, name, doc_string, white_op, black_op)
+    return _finished(in_columns(proto, initial_types), name, doc_string, white_op, black_op)
 
 
 def to_onnx(

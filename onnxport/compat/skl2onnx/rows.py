@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 
 from onnxport.compat.skl2onnx.common.data_types import KNOWN, StringTensorType
 from onnxport.errors import InvalidInputError
@@ -38,6 +40,29 @@ def drawn(model: Any, types: Sequence[tuple[str, Any]]) -> Any:
     import pandas
 
     return pandas.DataFrame({name: array[:, 0] for name, array in arrays.items()})
+
+
+def in_columns(proto: onnx.ModelProto, types: Sequence[tuple[str, Any]]) -> onnx.ModelProto:
+    """The message with its documents in a column, in place, where their type is ``[None, 1]`` and the graph takes a list."""
+    graph = proto.graph
+    for value, (name, kind) in zip(graph.input, types, strict=False):
+        dims = value.type.tensor_type.shape.dim
+        if isinstance(kind, StringTensorType) and list(kind.shape)[1:] == [1] and len(dims) == 1:
+            inner, shape = f"{name}/list", f"{name}/shape"
+            _reads(graph, name, inner)
+            graph.initializer.append(numpy_helper.from_array(np.array([-1], np.int64), shape))
+            graph.node.insert(0, helper.make_node("Reshape", [name, shape], [inner], inner))
+            dims.add().dim_value = 1
+    return proto
+
+
+def _reads(graph: onnx.GraphProto, name: str, other: str) -> None:
+    """Has every node of a graph, and of those within, read `other` for `name`."""
+    for node in graph.node:
+        node.input[:] = [other if item == name else item for item in node.input]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _reads(inner, name, other)
 
 
 def sizes_of(types: Sequence[tuple[str, Any]]) -> dict[str, object]:

@@ -1,0 +1,3 @@
+"""``onnx2torch.utils``."""
+
+from onnxport.compat.onnx2torch.utils import common as common
