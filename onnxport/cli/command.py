@@ -110,7 +110,7 @@ def _line(error: Any, command: str, arguments: Sequence[str]) -> str:
     """What is wrong, and what to type."""
     unknown, parameter = getattr(error, "option_name", None), getattr(error, "param", None)
     if unknown is not None and hasattr(error, "possibilities"):
-        return answer(unknown, command, error.possibilities or ())
+        return answer(unknown, command, error.possibilities or (), _commands_with(unknown, getattr(error, "ctx", None)))
     listed = f"{command} --help lists all"
     if parameter is None:  # "No such command 'x'. Did you mean 'y'?"
         text = error.message.rstrip(".")
@@ -123,6 +123,12 @@ def _line(error: Any, command: str, arguments: Sequence[str]) -> str:
         origin = "" if value else used.get().origin(parameter.name)
         return f"{command} {name}{value}{origin}: {error.message.partition(',')[0].rstrip('.')}"
     return f"{command}: {name} is missing: {parameter.help.rstrip('.')}; {listed}"
+
+
+def _commands_with(option: str, ctx: Any) -> list[str]:
+    """The commands beside that of a context that have an option."""
+    beside = {} if ctx is None or ctx.parent is None else getattr(ctx.parent.command, "commands", {})
+    return [name for name, item in beside.items() if any(option in given.opts for given in item.params)]
 
 
 def _options(command: Any) -> Sequence[Option]:

@@ -160,11 +160,13 @@ _WRITTEN = {
 }
 
 
-def answer(option: str, command: str, near: Sequence[str]) -> str:
-    """How an option that a command has not is written here, or the nearest that it has."""
+def answer(option: str, command: str, near: Sequence[str], others: Sequence[str] = ()) -> str:
+    """How an option that a command has not is written here, or the nearest that it has; `others` are commands that have it."""
     here = _WRITTEN.get(option.lstrip("-").replace("_", "-").lower())
     if here is not None:
         return f"{option} is no option of {command}{'; here it is written' if here.startswith('-') else ':'} {here}"
     near = [item for item in near if get_close_matches(item.lstrip("-"), [option.lstrip("-")])]
-    meant = f": did you mean {' or '.join(near)}?" if near else f"; {command} --help lists all"
-    return f"{option} is no option of {command}{meant}"
+    meant = f"did you mean {' or '.join(near)}?" if near else f"{command} --help lists all"
+    if len(others) != 1:
+        return f"{option} is no option of {command}{':' if near else ';'} {meant}"
+    return f"{option} is no option of {command}, but of onnxport {others[0]}{f'; {meant}' if near else ''}"

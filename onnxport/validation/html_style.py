@@ -39,6 +39,7 @@ th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px soli
 th { font-weight: 600; color: var(--soft); white-space: nowrap; } .n { white-space: nowrap; }
 td { overflow-wrap: anywhere; } a { color: inherit; }
 .matrix th { white-space: normal; vertical-align: bottom; }
+@media (min-width: 46.01rem) { .matrix td:first-child { min-width: 12rem; } }
 .matrix :is(td, th):first-child { position: sticky; left: 0; background: var(--paper); }
 .bar { display: inline-block; width: 6rem; max-width: 60%; height: .5rem; margin-right: .5rem; vertical-align: middle; }
 .bar { background: var(--line); border-radius: .25rem; }

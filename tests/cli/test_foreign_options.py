@@ -27,6 +27,8 @@ ANSWERS = [
     ("--state_dict", "--weights net.safetensors"),
     ("--signature_def", "--signature serving_default"),
     ("--dynamc", "did you mean --dynamic?"),
+    ("--tag", "but of onnxport tf2onnx"),
+    ("--concrete-function", "but of onnxport tf2onnx"),
     ("--nothing-like-it", "onnxport convert --help lists all"),
 ]
 
