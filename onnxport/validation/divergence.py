@@ -103,7 +103,23 @@ def _last_nodes(model: ir.Model) -> dict[str, ir.Node]:
             nodes[name] = node
         if op := props.get(f"{PREFIX}op"):
             nodes[f"{props.get(f'{PREFIX}module', '')}:{op}"] = node
-    return nodes
+    return {name: node for name, node in nodes.items() if not (":" in name and _goes_on_inside(node))}
+
+
+def _goes_on_inside(node: ir.Node) -> bool:
+    """Whether an estimator that another holds reads all that the node gives: the other's result comes later, from this one."""
+    place, own = _estimator(node)
+    readers = [_estimator(reader) for output in node.outputs for reader in output.consumers()]
+    return (
+        bool(readers)
+        and not any(value.is_graph_output() for value in node.outputs)
+        and all(path == place and kind and kind != own for path, kind in readers)
+    )
+
+
+def _estimator(node: ir.Node) -> tuple[str, str]:
+    """The module of a node and the class whose method it is part of, as estimators have them."""
+    return node.metadata_props.get(f"{PREFIX}module", ""), node.metadata_props.get(f"{PREFIX}op", "").rpartition(".")[0]
 
 
 def in_form_of(own: Any, result: np.ndarray) -> np.ndarray:

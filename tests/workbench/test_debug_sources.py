@@ -120,3 +120,25 @@ def test_a_failing_proof_names_the_operator_and_its_place(build, operator, where
     assert report.divergence is not None
     assert where in report.divergence.where
     assert where in str(report)
+
+
+def scored():
+    """Estimators that go on from another's result: one that scales inside, one that overwrites the scores that it reads."""
+    from sklearn.ensemble import BaggingClassifier, VotingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PowerTransformer
+
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(3, 2, size=(60, 4)), rng.integers(0, 3, 60)
+    yield make_pipeline(PowerTransformer(), LogisticRegression()).fit(rows, labels), rows[:10]
+    yield VotingClassifier([("line", LogisticRegression())], voting="soft").fit(rows, labels), rows[:10]
+    yield BaggingClassifier(LogisticRegression(), 2, random_state=0).fit(rows, labels), rows[:10]
+
+
+@pytest.mark.sklearn
+def test_no_estimator_of_a_right_model_is_called_wrong():
+    for source, rows in scored():
+        right = debug(source, onnxport.convert(source, inputs=rows), rows)
+        assert right.operators
+        assert [item for item in right.operators if item.differs] == []

@@ -34,7 +34,7 @@ def _handing_over(method: Callable[..., Any], name: str, take: Callable[[str, An
         dense = result.toarray() if hasattr(result, "toarray") else result
         array = None if isinstance(dense, (tuple, list)) else np.asarray(dense)
         if array is not None and array.dtype.kind in "biuf":
-            take(name, array)
+            take(name, array.copy())  # predict_proba may turn the scores it is given into its own result, in place
         return result
 
     return call
