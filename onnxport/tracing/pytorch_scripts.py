@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch._export.converter import TS2EPConverter  # PyTorch has no public name for its reading of TorchScript
 from torch.fx.node import map_arg
 
 from onnxport.errors import TracingError, first_line
@@ -45,7 +44,7 @@ def of_script(model: Any, inputs: object, kwargs: Mapping[str, Any] | None) -> t
     try:
         with warnings.catch_warnings(), _unlogged():
             warnings.simplefilter("ignore")  # of deprecated parts that PyTorch itself uses
-            graph = _Reader(_copied(model), _in_order(signature, *call.args, **call.kwargs)).convert().module
+            graph = _read(_copied(model), _in_order(signature, *call.args, **call.kwargs))
     except Exception as error:  # whatever PyTorch raises
         raise TracingError(
             f"PyTorch can't read the TorchScript module {model.original_name} as plain operators: {first_line(error)}\n"
@@ -57,12 +56,17 @@ def of_script(model: Any, inputs: object, kwargs: Mapping[str, Any] | None) -> t
     return with_forward(graph, graph.forward, inspect.Signature([signature.parameters[name] for name in given]))
 
 
-class _Reader(TS2EPConverter):
+def _read(model: Any, inputs: tuple[object, ...]) -> torch.fx.GraphModule:
     """PyTorch's reading of a program, without the trace that follows there, which knows no names of dimensions."""
+    # PyTorch has no public name for it: a version that moves it must not take the tracing of modules with it.
+    from torch._export.converter import TS2EPConverter
 
-    def retrace_as_exported_program(self, gm: torch.fx.GraphModule, name_to_constant: dict[str, Any]) -> Any:
-        """The module that the reading gives, where an exported program of it is expected."""
-        return SimpleNamespace(module=gm, state_dict=self.ts_model.state_dict())
+    class Reader(TS2EPConverter):
+        def retrace_as_exported_program(self, gm: torch.fx.GraphModule, name_to_constant: dict[str, Any]) -> Any:
+            """The module that the reading gives, where an exported program of it is expected."""
+            return SimpleNamespace(module=gm, state_dict=self.ts_model.state_dict())
+
+    return Reader(model, inputs).convert().module
 
 
 def _settle(module: torch.fx.GraphModule, left: Sequence[inspect.Parameter | None]) -> None:
