@@ -1,5 +1,7 @@
 """ONNX models as torch modules: calling convention, parameters, layers, shapes, control flow, files."""
 
+import operator
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -10,6 +12,8 @@ from torch import nn
 import onnxport
 from onnxport.converters.from_onnx import pytorch
 from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, example
 
 pytestmark = pytest.mark.pytorch
 
@@ -317,3 +321,12 @@ def test_a_constant_cut_at_a_size_of_an_input_is_exported_with_that_size_dynamic
     back = onnxport.convert(net, inputs=(ids,), dynamic_shapes=({0: "n", 1: "t"},))
     assert back.report.passed
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_constant_gives_where_it_is_cut_at_a_size_is_known_at_import():
+    """Files of torch.onnx's older exporter say nothing of the result: unknown, all that follows waited for the call."""
+    recorder = Recorder(Sizes())
+    ids = recorder.placeholder("ids", example(torch.int64, ("n", "t"), recorder.sizes))
+    size = recorder.record(torch.Tensor.size, (ids, 1), {})
+    cut = recorder.record(operator.getitem, (torch.zeros(1, 512), (slice(None), slice(None, size))), {})
+    assert [tuple(item.shape) for item in cut.worlds] == [(1, n) for n in size.worlds]

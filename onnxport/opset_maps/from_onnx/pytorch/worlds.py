@@ -133,6 +133,8 @@ def in_world(item: object, world: int) -> Any:
         return type(item)(in_world(part, world) for part in item)
     if isinstance(item, dict):
         return {key: in_world(part, world) for key, part in item.items()}
+    if isinstance(item, slice):
+        return slice(*(in_world(part, world) for part in (item.start, item.stop, item.step)))
     return item
 
 
