@@ -42,21 +42,13 @@ def _two(shape: Shape) -> Op:
     return op("Concat", op("Sub", Number(1), shape), shape)
 
 
-def _share(shape: Shape) -> Op:
-    """Shares of several scores, of rows without any equal ones."""
-    empty = op("Not", op("Cast", op("ReduceSum", shape)))
-    return op("Div", op("Add", shape, empty), op("Add", op("ReduceSum", shape), op("Mul", empty, Constant("count"))))
-
-
-_SIGMOID = op("Reciprocal", op("Add", op("Exp", op("Mul", _LINEAR, Number(-1))), Number(1)))
 _HUBER = op("Div", op("Add", op("Clip", _LINEAR, Number(-1), Number(1)), Number(1)), Number(2))
+# Of several classes the graph's label is that of the greatest share, and shares that round to 1 are equal where scores are not.
 _LOSSES: tuple[tuple[str, Shape], ...] = (
     ("hinge", _LINEAR),
     ("hinge", op("Concat", op("Mul", _LINEAR, Number(-1)), _LINEAR)),
     ("log_loss", _two(op("Sigmoid", _LINEAR))),
-    ("log_loss", _share(_SIGMOID)),
     ("modified_huber", _two(_HUBER)),
-    ("modified_huber", _share(_HUBER)),
 )
 
 
