@@ -10,18 +10,19 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
+from onnxport.compat.absent import PEERS, absent, install
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Lazy
 
 if TYPE_CHECKING:
-    from onnxport.compat import pytorch as torch
+    from onnxport.compat import torch as torch
     from onnxport.compat.onnx2torch import convert as onnx2torch_convert
     from onnxport.compat.skl2onnx import convert_sklearn, to_onnx
     from onnxport.compat.tf2onnx.convert import from_function, from_graph_def, from_keras, from_tflite
-    from onnxport.compat.torch_onnx import export as torch_onnx_export
+    from onnxport.compat.torch.onnx import export as torch_onnx_export
 
 _HOME = {
-    "torch_onnx_export": "torch_onnx:export",
+    "torch_onnx_export": "torch.onnx:export",
     "from_keras": "tf2onnx.convert:from_keras",
     "from_function": "tf2onnx.convert:from_function",
     "from_graph_def": "tf2onnx.convert:from_graph_def",
@@ -44,7 +45,7 @@ __all__ = [
     "torch_onnx_export",
 ]
 
-_PEERS = ("onnx2torch", "skl2onnx", "tf2onnx")
+install()
 
 
 def stand_in(*names: str) -> None:
@@ -57,15 +58,14 @@ def stand_in(*names: str) -> None:
     Raises:
         InvalidInputError: another is named, or the package itself is imported already.
     """
-    for name in names or _PEERS:
-        if name not in _PEERS:
-            raise InvalidInputError(f"stand_in: {name!r} is none of {', '.join(_PEERS)}")
+    for name in names or PEERS:
+        if name not in PEERS:
+            raise InvalidInputError(f"stand_in: {name!r} is none of {', '.join(PEERS)}")
         own = import_module(f"onnxport.compat.{name}")
         if sys.modules.get(name, own) is not own:
             raise InvalidInputError(f"stand_in: {name} is imported already: call it before")
-        for module in walk_packages(
-            own.__path__, f"{own.__name__}."
-        ):  # or an import by the other name would load it twice
+        # Or an import by the other name would load it twice.
+        for module in walk_packages(own.__path__, f"{own.__name__}."):
             import_module(module.name)
         known = {key: module for key, module in sys.modules.items() if key.startswith(f"{own.__name__}.")}
         inner = {key.removeprefix("onnxport.compat."): module for key, module in known.items()}
@@ -74,10 +74,10 @@ def stand_in(*names: str) -> None:
 
 def __getattr__(name: str) -> object:
     if name == "torch":
-        return import_module("onnxport.compat.pytorch")
+        return import_module("onnxport.compat.torch")
     if name in _HOME:
         return Lazy(f"onnxport.compat.{_HOME[name]}").get()
-    raise AttributeError(f"module 'onnxport.compat' has no attribute {name!r}")
+    return absent(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,8 @@
-"""``from onnxport.compat import torch`` stands for ``import torch``: PyTorch itself, but for `torch.onnx`, which is ours."""
+"""PyTorch itself, which `onnxport.compat.torch` gives all names of but ``onnx``."""
 
 from typing import Any
 
 import torch as _torch
-
-from onnxport.compat import torch_onnx as onnx
-
-__all__ = ["onnx"]
 
 
 def __getattr__(name: str) -> Any:
@@ -14,4 +10,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*dir(_torch), "onnx"]
+    return dir(_torch)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from onnx import helper
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.preprocessing import FunctionTransformer
 
 import onnxport
+from onnxport.errors import UnsupportedOperator
 
 
 def _as(X: Any, dtype: Any) -> Any:
@@ -46,6 +47,24 @@ class CastRegressor(RegressorMixin, BaseEstimator):
         return np.asarray(self.estimator.predict(X)).astype(self.dtype)
 
 
+class ReplaceTransformer(TransformerMixin, BaseEstimator):
+    """Gives what it gets with one value replaced by another."""
+
+    def __init__(self, *, from_value: float = 0, to_value: float = np.nan, dtype: Any = np.float32) -> None:
+        self.from_value, self.to_value, self.dtype = from_value, to_value, dtype
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ReplaceTransformer:
+        """Changes nothing."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """The rows with the other value."""
+        return np.where(self.from_value == X, self.to_value, X)
+
+
 class TraceableCountVectorizer(CountVectorizer):
     """scikit-learn's own, whose words of several tokens convert as they are."""
 
@@ -59,3 +78,13 @@ def _cast_regressor(op: Any, model: CastRegressor, x: Any) -> Any:
     return op.Cast(
         op.call(model.estimator, "predict", x), to=int(helper.np_dtype_to_tensor_dtype(np.dtype(model.dtype)))
     )
+
+
+@onnxport.register_to_onnx("sklearn", "ReplaceTransformer.transform")
+def _replace_transformer(op: Any, model: ReplaceTransformer, x: Any) -> Any:
+    rows = op.Identity(x)
+    if np.result_type(rows.dtype.numpy(), model.to_value) != rows.dtype.numpy():
+        raise UnsupportedOperator(
+            f"ReplaceTransformer: {model.to_value!r} is no {rows.dtype.numpy()}, as the rows are: give rows of floats"
+        )
+    return op.Where(op.Equal(rows, model.from_value), model.to_value, rows)

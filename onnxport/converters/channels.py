@@ -17,7 +17,9 @@ def with_channels_first(hub: OnnxModel, inputs: Sequence[str], outputs: Sequence
         InvalidInputError: there is no such input or output.
         ValidationError: it gives other numbers.
     """
-    inputs, outputs = ([name.removesuffix(":0") for name in names] for names in (inputs, outputs))
+    # Names of TensorFlow's tensors stand for those of its operations, unless the model spells them so.
+    inputs = [name if name in hub.input_names else name.removesuffix(":0") for name in inputs]
+    outputs = [name if name in hub.output_names else name.removesuffix(":0") for name in outputs]
     model = hub.model.clone()
     turn(model, inputs, outputs)
     result = OnnxModel(model, report=hub.report, notes=hub.notes, runtime=hub.runtime)

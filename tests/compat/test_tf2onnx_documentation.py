@@ -232,13 +232,6 @@ def test_a_program_runs_with_one_line_changed(program, tmp_path, monkeypatch):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_other_names_of_the_package_are_answered():
-    from onnxport.compat import tf2onnx
-
-    with pytest.raises(AttributeError, match=r"no tf2onnx\.tfonnx: from_keras, from_function"):
-        tf2onnx.tfonnx  # noqa: B018
-
-
 LINES = ["import tf2onnx.convert", "from tf2onnx import convert", "from tf2onnx.convert import from_function"]
 
 

@@ -215,7 +215,7 @@ def test_a_module_of_torchscript_is_exported_as_it_infers(kind, tmp_path):
 
 
 def test_a_mode_lasts_as_long_as_its_block():
-    from onnxport.compat.torch_onnx import TrainingMode, errors, select_model_mode_for_export
+    from onnxport.compat.torch.onnx import TrainingMode, errors, select_model_mode_for_export
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout()).train()
     with select_model_mode_for_export(net, TrainingMode.EVAL):

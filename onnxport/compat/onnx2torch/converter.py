@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from onnxport.compat.absent import refusing
+from onnxport.compat.arguments import by_name
 from onnxport.compat.onnx2torch.utils.common import attach
 from onnxport.converters.convert import convert as onnxport_convert
 from onnxport.model import as_onnx_model
 
+__getattr__ = refusing(__name__)
 
+
+@by_name("onnx2torch.convert")
 def convert(
     onnx_model_or_path: str | os.PathLike[str] | Any, save_input_names: bool = False, attach_onnx_mapping: bool = False
 ) -> Any:

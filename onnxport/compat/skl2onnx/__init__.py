@@ -13,13 +13,17 @@ from typing import Any
 import onnx
 
 from onnxport import frameworks
-from onnxport.compat.arguments import refuse_others
+from onnxport.compat.absent import refusing
+from onnxport.compat.arguments import by_name, refuse_others
 from onnxport.compat.opsets import convert_at
 from onnxport.compat.skl2onnx import common as common
 from onnxport.compat.skl2onnx import helpers as helpers
-from onnxport.compat.skl2onnx.choices import ALLOWED, CHOSEN, TAKEN, taken
+from onnxport.compat.skl2onnx.algebra.sklearn_ops import find_class
+from onnxport.compat.skl2onnx.choices import ALIASES, ALLOWED, CHOSEN, TAKEN, taken
+from onnxport.compat.skl2onnx.choices import get_latest_tested_opset_version as get_latest_tested_opset_version
+from onnxport.compat.skl2onnx.common.data_types import DataType
 from onnxport.compat.skl2onnx.common.data_types import FloatTensorType as FloatTensorType
-from onnxport.compat.skl2onnx.outputs import Naming, as_sequence, named, of_scores, with_labels
+from onnxport.compat.skl2onnx.outputs import Naming, as_sequence, named, of_scores, of_types, with_labels
 from onnxport.compat.skl2onnx.outputs import output_names as names_of
 from onnxport.compat.skl2onnx.rows import drawn, in_columns, sizes_of
 from onnxport.compat.skl2onnx.trees import has_leaves, refuse_leaves, with_leaves
@@ -30,6 +34,7 @@ from onnxport.model import OnnxModel
 from onnxport.version import __version__ as __version__
 
 __max_supported_opset__ = 28
+__getattr__ = refusing(__name__)
 _REGISTER = "register the class with onnxport.register_to_onnx('sklearn', 'Class.method')"
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "custom_conversion_functions": ((None, {}), _REGISTER),
@@ -38,6 +43,12 @@ _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "intermediate": ((False,), "options={step: {'output': True}} gives what a step computes"),
     "dtype": ((None,), "the graph has the types of the example rows"),
     "model_optim": ((True, False), ""),  # a graph is written without what it does not need
+}
+_ELSEWHERE = {
+    "opset": "target_opset=17",
+    "opset_version": "target_opset=17",
+    "initial_type": "initial_types=[('X', FloatTensorType([None, 4]))]",
+    "custom_op": _REGISTER,
 }
 # By class: the methods whose results skl2onnx gives where that is more than `onnxport.convert` does by itself, and their names.
 _METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -51,6 +62,7 @@ _REGISTERED: set[type] = set()  # classes that convert by functions of the user'
 _MATRIX_ALONE = ("LinearSVC", "RidgeClassifier")
 
 
+@by_name("skl2onnx.convert_sklearn", _ELSEWHERE)
 def convert_sklearn(
     model: Any,
     name: str | None = None,
@@ -87,6 +99,7 @@ def convert_sklearn(
     return _finished(in_columns(proto, initial_types), name, doc_string, white_op, black_op)
 
 
+@by_name("skl2onnx.to_onnx", _ELSEWHERE)
 def to_onnx(
     model: Any,
     X: Any = None,  # as skl2onnx spells it
@@ -109,13 +122,12 @@ def to_onnx(
         OnnxportError: see `onnxport.convert`.
     """
     refuse_others("skl2onnx.to_onnx", _others(locals()), _NEUTRAL)
-    if isinstance(model, _Mixin):
-        model = model.onnxport_estimator
-    if X is None:
+    listed = isinstance(X, list) and bool(X) and all(isinstance(item, tuple) for item in X) and _are_types(X)
+    if X is None or listed:
         return convert_sklearn(
             model,
             name,
-            initial_types,
+            X if listed else initial_types,
             target_opset=target_opset,
             options=options,
             white_op=white_op,
@@ -129,24 +141,16 @@ def to_onnx(
     return _finished(proto, name, "", white_op, black_op)
 
 
-class _Mixin:
-    """What `wrap_as_onnx_mixin` adds to an estimator."""
-
-    onnxport_estimator: Any
-
-    def to_onnx(self, X: Any = None, name: str | None = None, **options: Any) -> onnx.ModelProto:
-        """See `onnxport.compat.skl2onnx.to_onnx`."""
-        return to_onnx(self.onnxport_estimator, X, name, **options)
-
-
+@by_name("skl2onnx.wrap_as_onnx_mixin")
 def wrap_as_onnx_mixin(model: Any, target_opset: int | None = None) -> Any:
-    """A copy of a fitted estimator that has the method `to_onnx` too."""
-    kind = type(f"Onnx{type(model).__name__}", (_Mixin, type(model)), {"onnxport_estimator": model})
+    """A copy of a fitted estimator that has the method `to_onnx` too, by default at `target_opset`."""
     result = copy.copy(model)
-    result.__class__ = kind
+    result.__class__ = find_class(type(model))
+    result.op_version = target_opset
     return result
 
 
+@by_name("skl2onnx.update_registered_converter")
 def update_registered_converter(
     model: type,
     alias: str,
@@ -174,10 +178,11 @@ def update_registered_converter(
             f"{'parsers of skl2onnx are not called' if parser is not None else 'no convert_fct is given'}: {_REGISTER}"
         )
     _REGISTERED.add(model)
-    ALLOWED[model] = frozenset(options or ()) - TAKEN
+    ALLOWED[model], ALIASES[model] = frozenset(options or ()) - TAKEN, alias
     Lazy("onnxport.compat.skl2onnx.writing:register").get()(model, alias, shape_fct, convert_fct)
 
 
+@by_name("skl2onnx.supported_converters")
 def supported_converters(from_sklearn: bool = False) -> list[str]:
     """scikit-learn's classes that convert, each as ``SklearnName``, or by its name alone."""
     entries = frameworks.get("sklearn").to_onnx_map
@@ -187,6 +192,7 @@ def supported_converters(from_sklearn: bool = False) -> list[str]:
     return names if from_sklearn else [f"Sklearn{name}" for name in names]
 
 
+@by_name("skl2onnx.update_registered_parser")
 def update_registered_parser(model: type, parser_fct: Any = None) -> None:
     """Refuses: a parser reads skl2onnx's own graphs.
 
@@ -196,20 +202,18 @@ def update_registered_parser(model: type, parser_fct: Any = None) -> None:
     raise InvalidInputError(f"skl2onnx.update_registered_parser: {model.__name__}: {_REGISTER}")
 
 
-def get_latest_tested_opset_version() -> int:
-    """The newest version of ai.onnx that onnxruntime runs."""
-    return 26
+@by_name("skl2onnx.get_model_alias")
+def get_model_alias(model_type: type) -> str:
+    """What skl2onnx calls the operator of a class: the alias that it was registered under, or its name."""
+    return ALIASES.get(model_type, f"Sklearn{model_type.__name__}")
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"onnxport.compat has no skl2onnx.{name}: convert_sklearn, to_onnx, wrap_as_onnx_mixin, common.data_types, "
-        "helpers.onnx_helper; onnxport.register_to_onnx adds classes of your own"
-    )
+def _are_types(types: Sequence[Any]) -> bool:
+    return all(len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], DataType) for item in types)
 
 
-def _named(types: object) -> list[str]:
-    """The names of inputs by their types.
+def _named(types: object, option: str = "initial_types") -> list[str]:
+    """The names of inputs, or outputs, by their types.
 
     Raises:
         InvalidInputError: it is no list of pairs.
@@ -218,7 +222,7 @@ def _named(types: object) -> list[str]:
         isinstance(item, (list, tuple)) and len(item) == 2 for item in types
     ):
         raise InvalidInputError(
-            f"skl2onnx: initial_types={types!r}: a list of names with types, [('X', FloatTensorType([None, 4]))]"
+            f"skl2onnx: {option}={types!r}: a list of names with types, [('X', FloatTensorType([None, 4]))]"
         )
     return [item[0] for item in types]
 
@@ -235,6 +239,9 @@ def _finished(
     black: Iterable[str] | None,
 ) -> onnx.ModelProto:
     """The message with the graph's name and text; refused where it has an operator that is not to stand in it."""
+    for option, text in (("name", name), ("doc_string", doc_string)):
+        if text is not None and not isinstance(text, str):
+            raise InvalidInputError(f"skl2onnx: {option}={text!r}: a text")
     operators = {node.op_type for node in proto.graph.node}
     odd = sorted((operators & set(black or ())) | (operators - set(white) if white is not None else set()))
     if odd:
@@ -266,6 +273,10 @@ def _converted(
 ) -> onnx.ModelProto:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInputError(f"skl2onnx: options={options!r}: a dict, such as {{'zipmap': False}}")
+    if naming is not None and not isinstance(naming, str) and not callable(naming):
+        raise InvalidInputError(f"skl2onnx: naming={naming!r}: a text before names, or a function that gives them")
+    if final_types is not None:
+        _named(final_types, "final_types")
     own, chosen = taken(model, options or {})
     labels, path, leaf = (own.pop(name, False) for name in ("output_class_labels", "decision_path", "decision_leaf"))
     if (path or leaf) and not has_leaves(model):
@@ -279,7 +290,7 @@ def _converted(
             CHOSEN.reset(before)
         return named(result.set_shapes(sizes) if sizes else result, naming)
 
-    proto = _with_outputs(model, own, final_types, verbose, asked)
+    proto = of_types(_with_outputs(model, own, final_types, verbose, asked), final_types or ())
     if path or leaf:
         with_leaves(proto, asked(methods=["apply"], output_names=["leaves"]).proto, model, leaf=leaf, path=path)
     if labels:

@@ -19,6 +19,7 @@ _NEEDLESS: dict[str, tuple[object, ...] | None] = {
 
 # By class: the options that its converter, a function of the user's, reads; and those that a conversion is given.
 ALLOWED: dict[type, frozenset[str]] = {}
+ALIASES: dict[type, str] = {}  # of classes that convert by functions of the user's
 CHOSEN: ContextVar[Mapping[type, Mapping[str, Any]]] = ContextVar("CHOSEN", default=MappingProxyType({}))
 
 
@@ -80,3 +81,8 @@ def _steps(model: Any, path: str, name: str = "") -> Iterable[tuple[str, Any, st
     for number, (step_name, step) in enumerate(getattr(model, "steps", ())):
         last = number == len(model.steps) - 1
         yield from _steps(step, path if last else f"{path}.{step_name}".strip("."), step_name)
+
+
+def get_latest_tested_opset_version() -> int:
+    """The newest version of ai.onnx that onnxruntime runs."""
+    return 26

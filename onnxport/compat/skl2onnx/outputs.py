@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from onnxport.compat.skl2onnx.common.data_types import DataType, guess_proto_type
+from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
 
 _ML = "ai.onnx.ml"
@@ -92,6 +94,36 @@ def of_scores(
         graph.output.append(helper.make_value_info(names[0], helper.make_sequence_type_proto(row)))
         if _ML not in {item.domain for item in proto.opset_import}:
             proto.opset_import.append(helper.make_opsetid(_ML, 1))
+    return proto
+
+
+def of_types(proto: onnx.ModelProto, types: Sequence[tuple[str, Any]]) -> onnx.ModelProto:
+    """The message, changed in place, with its outputs cast to types by name, where one is given.
+
+    Raises:
+        InvalidInputError: there are not as many, an output is no tensor, or what is given is no type.
+    """
+    graph = proto.graph
+    if types and len(types) != len(graph.output):
+        have = ", ".join(item.name for item in graph.output)
+        raise InvalidInputError(
+            f"skl2onnx: final_types= names {len(types)} outputs, there are {len(graph.output)}: {have}"
+        )
+    for value, (name, kind) in zip(graph.output, types, strict=False):
+        if kind is None:
+            continue
+        if not isinstance(kind, DataType) or not value.type.HasField("tensor_type"):
+            raise InvalidInputError(
+                f"skl2onnx: final_types: {name!r} is {kind!r:.60}: None, or a type such as FloatTensorType() of an output "
+                "that is a tensor, which maps are not: options={'zipmap': False}"
+            )
+        wanted = guess_proto_type(kind)
+        if wanted != value.type.tensor_type.elem_type:
+            for node in graph.node:
+                node.output[:] = [f"{name}/before" if item == name else item for item in node.output]
+                node.input[:] = [f"{name}/before" if item == name else item for item in node.input]
+            graph.node.append(helper.make_node("Cast", [f"{name}/before"], [name], f"{name}/cast", to=wanted))
+            value.type.tensor_type.elem_type = wanted
     return proto
 
 

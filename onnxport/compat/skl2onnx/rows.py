@@ -123,10 +123,11 @@ def _array(kind: Any, name: str, rng: np.random.Generator, columns: int) -> np.n
     """Rows of a type; a width that it leaves open is `columns`."""
     known = KNOWN.get(type(kind).__name__)
     if known is None:
+        given = f"the class {kind.__name__}" if isinstance(kind, type) else type(kind).__name__
         raise InvalidInputError(
-            f"skl2onnx: initial_types: {name!r} is {type(kind).__name__}; it can be {', '.join(KNOWN)}"
+            f"skl2onnx: initial_types: {name!r} is {given}; it can be FloatTensorType([None, 4]) or another of {', '.join(KNOWN)}"
         )
-    shape = [_ROWS, *(size if isinstance(size, int) else columns for size in list(kind.shape)[1:])]
+    shape = [_ROWS, *(size if isinstance(size, int) else columns for size in (list(kind.shape) or [None, None])[1:])]
     draw: Callable[..., Any] = {"b": rng.integers, "i": rng.integers, "u": rng.integers, "O": rng.integers}.get(
         np.dtype(known.numpy).kind, rng.standard_normal
     )

@@ -134,7 +134,7 @@ class Container:
         """The options of an estimator: those that it is given, and others by default."""
         return options_of(model, default_values)
 
-    def add_initializer(self, name: str, onnx_type: int, shape: Sequence[int], content: Any) -> str:
+    def add_initializer(self, name: str, onnx_type: int, shape: Sequence[int] | None, content: Any) -> str:
         """Takes a constant."""
         if isinstance(content, onnx.TensorProto):
             array = numpy_helper.to_array(content)

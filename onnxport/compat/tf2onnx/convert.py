@@ -12,11 +12,14 @@ from zipfile import ZipFile
 import numpy as np
 import onnx
 
-from onnxport.compat.arguments import refuse_others
+from onnxport.argument_types import check_mapping, check_path
+from onnxport.compat.absent import refusing
+from onnxport.compat.arguments import by_name, refuse_others
 from onnxport.compat.opsets import convert_at
 from onnxport.converters.convert import convert as onnxport_convert
 from onnxport.errors import InvalidInputError
 from onnxport.model import OnnxModel
+from onnxport.request import check_names
 
 _REGISTER = "register the operator with onnxport.register_to_onnx('tensorflow', 'Op')"
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
@@ -30,8 +33,18 @@ _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "optimizers": ((None,), "a graph is written without what it does not need"),
     "large_model": ((True, False, None), ""),  # weights beyond 2 GB go to a data file by themselves
 }
+_ELSEWHERE = {  # options of its command line
+    "dequantize": "from_tflite takes it, other models are not quantised",
+    "signature_def": "onnxport.convert(folder, signature='serving_default') picks one of a SavedModel",
+    "tag": "onnxport tf2onnx --tag picks a graph of a SavedModel, and tf.saved_model.load(folder, tags) in Python",
+    "concrete_function": "pass the function itself, tf.saved_model.load(folder).__call__.concrete_functions[0]",
+    "fold_const": "constants are folded, weights are not: leave it out",
+    "continue_on_error": "an operator without a form is refused by name: onnxport convert --check lists all of them",
+}
+__getattr__ = refusing(__name__)
 
 
+@by_name("tf2onnx.convert.from_keras", _ELSEWHERE)
 def from_keras(
     model: Any,
     input_signature: Sequence[Any] | None = None,
@@ -57,6 +70,7 @@ def from_keras(
     return _from(model, input_signature, "from_keras", locals())
 
 
+@by_name("tf2onnx.convert.from_function", _ELSEWHERE)
 def from_function(
     function: Any,
     input_signature: Sequence[Any] | None = None,
@@ -84,6 +98,7 @@ def from_function(
     return _from(function, input_signature, "from_function", locals())
 
 
+@by_name("tf2onnx.convert.from_graph_def", _ELSEWHERE)
 def from_graph_def(
     graph_def: Any,
     name: str | None = None,
@@ -112,6 +127,7 @@ def from_graph_def(
     return _of_graph(graph_def, "from_graph_def", locals())
 
 
+@by_name("tf2onnx.convert.from_tflite", _ELSEWHERE)
 def from_tflite(
     tflite_path: str | os.PathLike[str],
     input_names: Sequence[str] | None = None,
@@ -127,23 +143,28 @@ def from_tflite(
     target: Any = None,
     large_model: bool = False,
     output_path: str | os.PathLike[str] | None = None,
+    dequantize: bool = False,
 ) -> tuple[onnx.ModelProto, None]:
-    """A file of TFLite as a message of ONNX, and nothing beside it.
+    """A file of TFLite as a message of ONNX, and nothing beside it; with `dequantize` in floats, as tf2onnx's command has it.
 
     Raises:
         InvalidInputError: an argument asks for what is not done here, or the model has other inputs and outputs than are named.
         OnnxportError: see `onnxport.convert`.
     """
+    check_path(tflite_path, "tf2onnx.convert.from_tflite: tflite_path")
     return _of_graph(os.fspath(tflite_path), "from_tflite", locals())
 
 
 def _of_graph(model: Any, function: str, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
     """What stands in a file or message as a whole, whose ends may be named."""
     name = f"tf2onnx.convert.{function}"
-    refuse_others(name, _others(given), _NEUTRAL)
+    _check(name, given)
     layout: dict[str, Any] = {key: given[key] or None for key in ("inputs_as_nchw", "outputs_as_nchw")}
     asked = {key: list(given[key]) or None if given[key] else None for key in ("input_names", "output_names")}
-    feeds = asked if function == "from_graph_def" else {}  # a graph begins and ends at any of its tensors
+    # A graph begins and ends at any of its tensors.
+    feeds: dict[str, Any] = dict(asked) if function == "from_graph_def" else {}
+    if given.get("dequantize"):
+        feeds["dtype"] = "float32"
     result = convert_at(model, target_opset=_opsets(given), **feeds, **layout)
     for kind, values in (("input", result.model.graph.inputs), ("output", result.model.graph.outputs)):
         own = {_bare(value.name or ""): value for value in values}
@@ -170,8 +191,21 @@ def _opsets(given: Mapping[str, Any]) -> int | dict[str, int] | None:
     return {**({} if given["opset"] is None else {"": given["opset"]}), **versions} if versions else given["opset"]
 
 
-def _others(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name in _NEUTRAL}
+def _check(function: str, given: Mapping[str, Any]) -> None:
+    """Refuses arguments of another type than the function takes, and those that would change what is not done here.
+
+    Raises:
+        InvalidInputError: there are such.
+    """
+    refuse_others(function, {name: value for name, value in given.items() if name in _NEUTRAL}, _NEUTRAL)
+    for option in ("input_names", "output_names", "inputs_as_nchw", "outputs_as_nchw"):
+        check_names(f"{function}: {option}", given.get(option))
+    if given["shape_override"] is not None:
+        check_mapping(given["shape_override"], f"{function}: shape_override", "{'x': [1, 3]}")
+    if given.get("tensors_to_rename") is not None:
+        check_mapping(given["tensors_to_rename"], f"{function}: tensors_to_rename", "{'x:0': 'input'}")
+    if given["output_path"] is not None:
+        check_path(given["output_path"], f"{function}: output_path")
 
 
 def _bare(name: str) -> str:
@@ -180,11 +214,17 @@ def _bare(name: str) -> str:
 
 
 def _from(model: Any, signature: Any, function: str, given: dict[str, Any]) -> tuple[onnx.ModelProto, None]:
-    refuse_others(f"tf2onnx.convert.{function}", _others(given), _NEUTRAL)
+    _check(f"tf2onnx.convert.{function}", given)
     opset = _opsets(given)
     if signature is not None and not isinstance(signature, (tuple, list)):
         signature = (signature,)
     specs = list(_specs(signature or (), ""))
+    odd = [spec for _, spec in specs if not hasattr(spec, "shape") or not hasattr(spec, "dtype")]
+    if odd:
+        raise InvalidInputError(
+            f"tf2onnx.convert.{function}: input_signature holds {odd[0]!r:.80}: a tf.TensorSpec((None, 3), tf.float32, name='x') "
+            "or an array for each input"
+        )
     names = [getattr(spec, "name", None) or key for key, spec in specs]
     asked: dict[str, Any] = {
         "target_opset": opset,
@@ -201,7 +241,9 @@ def _from(model: Any, signature: Any, function: str, given: dict[str, Any]) -> t
     else:
         result = convert_at(model, inputs=None if signature is None else tuple(signature), **asked)
     layout: dict[str, Any] = {
-        key: _own(given[key], result.output_names) for key in ("inputs_as_nchw", "outputs_as_nchw") if given[key]
+        f"{kind}s_as_nchw": _own(given[f"{kind}s_as_nchw"], own, result.output_names)
+        for kind, own in (("input", result.input_names), ("output", result.output_names))
+        if given[f"{kind}s_as_nchw"]
     }
     return _finished(onnxport_convert(result, **layout) if layout else result, given)
 
@@ -224,10 +266,14 @@ def _by_keys(model: OnnxModel, specs: Sequence[tuple[str, Any]]) -> OnnxModel:
     return model.rename(renamed) if renamed else model
 
 
-def _own(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of inputs or outputs; the results of a function, which tf2onnx calls Identity, Identity_1 and so on, by ours."""
-    places = {f"Identity{f'_{place}' if place else ''}": own for place, own in enumerate(outputs)}
-    return [places.get(_bare(name), name) for name in names]
+def _own(names: Sequence[str], own: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of inputs or outputs as ours has them, with a place behind or without one.
+
+    The results of a function, which tf2onnx calls Identity, Identity_1 and so on, go by their places.
+    """
+    places = {f"Identity{f'_{place}' if place else ''}": name for place, name in enumerate(outputs)}
+    places |= {_bare(name): name for name in own}
+    return [name if name in own else places.get(_bare(name), name) for name in names]
 
 
 def _examples(signature: Any) -> Any:
@@ -254,8 +300,9 @@ def _sized(model: OnnxModel, names: Sequence[str | None], specs: Sequence[tuple[
 def _with_sizes(model: OnnxModel, shapes: Mapping[str, Sequence[int | None]]) -> OnnxModel:
     """The model with the sizes of its inputs that are given; what is None or -1 stays."""
     sizes: dict[str, object] = {}
+    own = {_bare(name): name for name in model.input_names}
     for given, shape in shapes.items():
-        name = given if given in model.input_names else _bare(given)
+        name = given if given in model.input_names else own.get(_bare(given), given)
         sizes |= {f"{name}:{axis}": int(size) for axis, size in enumerate(shape) if size not in (None, -1)}
     return model.set_shapes(sizes) if sizes else model
 

@@ -27,6 +27,9 @@ def turn(
     graph, names = model.graph, NameAuthority()
     for name in {value.name for value in every_value(graph) if value.name}:
         names.reserve(name)
+    node_names = NameAuthority()  # runtimes refuse a name that two nodes have
+    for name in {node.name for node in graph.all_nodes() if node.name}:
+        node_names.reserve(name)
     for name in inputs:
         index, value = _end(graph.inputs, name, "inputs_as_nchw")
         rank = value.shape.rank() if value.shape is not None else 0
@@ -34,7 +37,7 @@ def turn(
         given = ir.Value(name=name, type=value.type, shape=_permuted(value.shape, outer))
         graph.inputs[index] = given
         value.name = names.unique(f"{name}_turned")
-        node = _transpose(given, value, inner)
+        node = _transpose(given, value, inner, node_names)
         graph.insert_before(graph[0], node) if len(graph) else graph.append(node)
     for name in outputs:
         index, value = _end(graph.outputs, name, "outputs_as_nchw")
@@ -44,7 +47,7 @@ def turn(
         outer, _ = _orders(rank) if first else tuple(reversed(_orders(rank)))
         value.name = names.unique(f"{name}_turned")
         result = ir.Value(name=name, type=value.type, shape=_permuted(value.shape, outer))
-        graph.append(_transpose(value, result, outer))
+        graph.append(_transpose(value, result, outer, node_names))
         graph.outputs[index] = result
     if merge:
         MergeReshapesPass(names)(model)
@@ -70,5 +73,6 @@ def _permuted(shape: ir.Shape | None, order: Sequence[int]) -> ir.Shape | None:
     return None if shape is None else ir.Shape([shape[axis] for axis in order])
 
 
-def _transpose(source: ir.Value, result: ir.Value, order: Sequence[int]) -> ir.Node:
-    return ir.Node("", "Transpose", [source], [ir.AttrInt64s("perm", list(order))], outputs=[result], name=result.name)
+def _transpose(source: ir.Value, result: ir.Value, order: Sequence[int], names: NameAuthority) -> ir.Node:
+    name = names.unique(str(result.name))
+    return ir.Node("", "Transpose", [source], [ir.AttrInt64s("perm", list(order))], outputs=[result], name=name)

@@ -2,7 +2,10 @@
 
 from typing import NoReturn
 
+from onnxport.compat.absent import refusing
 from onnxport.errors import InvalidInputError
+
+__getattr__ = refusing(__name__)
 
 
 def add_converter(operation_type: str, version: int, domain: str = "") -> NoReturn:

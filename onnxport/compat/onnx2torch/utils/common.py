@@ -8,6 +8,10 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.compat.absent import refusing
+
+__getattr__ = refusing(__name__)
+
 
 @dataclass(frozen=True)
 class OnnxMapping:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnx import defs, numpy_helper
 
+from onnxport.compat.absent import refusing
 from onnxport.compat.skl2onnx.common.data_types import DataType, guess_proto_type, guess_tensor_type
 from onnxport.compat.skl2onnx.writing import Container, Scope, Variable, Written, build
 from onnxport.converters.to_onnx.finish import finish
@@ -19,6 +20,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
 from onnxport.request import DEFAULT_OPSET
 
+__getattr__ = refusing(__name__)
 _LOWERING = Lazy("onnxport.converters.to_onnx.sklearn:Lowering")  # of estimators within
 
 
@@ -66,13 +68,13 @@ class OnnxOperator:
             while len(names) < self._count():
                 names.append(scope.get_unique_variable_name(f"{self.operator or 'estimator'}_{len(container.nodes)}"))
             container.results[id(self)] = self, names
-            container.nodes.append(self._written(taken, names))
+            container.nodes.append(self._written(taken, names, container))
         return container.results[id(self)][1]
 
     def _count(self) -> int:
         return max(self._results, _required(self.operator, self.domain))
 
-    def _written(self, inputs: list[str], outputs: list[str]) -> Written:
+    def _written(self, inputs: list[str], outputs: list[str], container: Container) -> Written:
         return Written(self.operator, self.domain, inputs, outputs, dict(self.attributes), self.op_version)
 
     def to_onnx(
@@ -133,7 +135,7 @@ class OnnxSubEstimator(OnnxOperator):
         both = not hasattr(self.model, "transform") and hasattr(self.model, "predict_proba")
         return max(self._results, 2 if both else 1)
 
-    def _written(self, inputs: list[str], outputs: list[str]) -> Written:
+    def _written(self, inputs: list[str], outputs: list[str], container: Container) -> Written:
         return Written("", "", inputs, outputs, estimator=self.model)
 
 
@@ -172,8 +174,8 @@ def _pairs(inputs: Any) -> list[tuple[str, Any]]:
     return items
 
 
-def _typed(name: str, kind: Any) -> tuple[ir.DataType, list[Any]]:
-    """Element type and shape of an input: of a type, or like an array of any number of rows.
+def _typed(name: str, kind: Any) -> tuple[ir.DataType, list[Any] | None]:
+    """Element type and shape of an input: of a type, whose shape may be left open, or like an array of any number of rows.
 
     Raises:
         InvalidInputError: it is neither.
@@ -184,6 +186,5 @@ def _typed(name: str, kind: Any) -> tuple[ir.DataType, list[Any]]:
         raise InvalidInputError(
             f"skl2onnx.algebra: {name!r} is {type(kind).__name__}: an array, or FloatTensorType([None, 4])"
         )
-    return ir.DataType(guess_proto_type(kind)), ["batch" if size is None else size for size in kind.shape[:1]] + list(
-        kind.shape[1:]
-    )
+    rows = ["batch" if size is None else size for size in kind.shape[:1]]
+    return ir.DataType(guess_proto_type(kind)), [*rows, *kind.shape[1:]] or None

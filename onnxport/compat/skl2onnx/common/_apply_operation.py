@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import defs
 
+from onnxport.compat.absent import absent
+
 # By operator: arguments that are operands from opset 13 on, in order.
 _OPERANDS = {
     "Clip": ("min", "max"),
@@ -23,7 +25,7 @@ _KNOWN = {schema.name.lower(): schema.name for schema in defs.get_all_schemas() 
 def __getattr__(name: str) -> Callable[..., None]:
     operator = _KNOWN.get(name.removeprefix("apply_").replace("_", ""), "")
     if not name.startswith("apply_") or not operator:
-        raise AttributeError(f"skl2onnx.common._apply_operation has no {name}")
+        absent(__name__, name)
     return partial(_apply, operator)
 
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxport.compat.absent import refusing
 from onnxport.errors import InvalidInputError
 from onnxport.graph.rows import columns_of
+
+__getattr__ = refusing(__name__)
 
 
 class DataType:
@@ -17,15 +20,33 @@ class DataType:
 
     numpy: Any = np.float32
 
-    def __init__(self, shape: Sequence[int | str | None] | None = None) -> None:
-        self.shape: list[int | str | None] = [None, 1] if shape is None else list(shape)
+    def __init__(self, shape: Sequence[int | str | None] | None = None, doc_string: str = "") -> None:
+        if isinstance(shape, str) or not all(item is None or isinstance(item, (int, str)) for item in shape or ()):
+            raise InvalidInputError(f"{type(self).__name__}({shape!r}): sizes, names or None, as in [None, 4]")
+        self.shape: list[int | str | None] = list(shape or ())  # empty where it is open
+        self.doc_string = doc_string
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape})"
 
+    def to_onnx_type(self) -> onnx.TypeProto:
+        """The type as ONNX writes it."""
+        kind: onnx.TypeProto = onnx.helper.make_tensor_type_proto(guess_proto_type(self), self.shape)
+        return kind
+
 
 class TensorType(DataType):
     """A matrix of one type."""
+
+    def __init__(
+        self,
+        shape: Sequence[int | str | None] | None = None,
+        doc_string: str = "",
+        denotation: str | None = None,
+        channel_denotations: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(shape, doc_string)
+        self.denotation, self.channel_denotations = denotation, channel_denotations
 
 
 def _type(name: str, dtype: Any) -> type[TensorType]:
@@ -44,6 +65,8 @@ UInt8TensorType, UInt16TensorType, UInt32TensorType, UInt64TensorType = (
 )
 BooleanTensorType: type[TensorType] = _type("BooleanTensorType", np.bool_)
 StringTensorType: type[TensorType] = _type("StringTensorType", np.object_)
+Complex64TensorType: type[TensorType] = _type("Complex64TensorType", np.complex64)
+Complex128TensorType: type[TensorType] = _type("Complex128TensorType", np.complex128)
 
 
 class SequenceType(DataType):
@@ -64,13 +87,23 @@ class DictionaryType(DataType):
         self.key_type, self.value_type = key_type, value_type
 
 
-Int64Type, FloatType, StringType, BooleanType = (
-    _type(name, dtype)
+def _scalar(name: str, dtype: Any) -> type[DataType]:
+    def start(self: DataType, doc_string: str = "") -> None:
+        DataType.__init__(self, [1, 1], doc_string)
+
+    return type(name, (DataType,), {"numpy": dtype, "__init__": start, "__doc__": f"One {np.dtype(dtype).name}."})
+
+
+Int64Type, FloatType, DoubleType, StringType, BooleanType, Int8Type, UInt8Type = (
+    _scalar(name, dtype)
     for name, dtype in {
         "Int64Type": np.int64,
         "FloatType": np.float32,
+        "DoubleType": np.float64,
         "StringType": np.object_,
         "BooleanType": np.bool_,
+        "Int8Type": np.int8,
+        "UInt8Type": np.uint8,
     }.items()
 )
 
@@ -92,6 +125,11 @@ KNOWN: dict[str, type[TensorType]] = {
         StringTensorType,
     )
 }
+
+
+def copy_type(vtype: DataType, empty: bool = True) -> DataType:
+    """A type like another, with its shape or without one."""
+    return type(vtype)() if empty or not isinstance(vtype, TensorType) else type(vtype)(vtype.shape)
 
 
 def guess_data_type(rows: Any) -> list[tuple[str, DataType]]:

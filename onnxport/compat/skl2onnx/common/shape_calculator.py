@@ -2,7 +2,10 @@
 
 from typing import NoReturn
 
+from onnxport.compat.absent import refusing
 from onnxport.errors import InvalidInputError
+
+__getattr__ = refusing(__name__)
 
 
 def _never(operator: object) -> NoReturn:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnxport.compat.absent import refusing
 from onnxport.errors import InvalidInputError
+
+__getattr__ = refusing(__name__)
 
 
 def check_input_and_output_numbers(

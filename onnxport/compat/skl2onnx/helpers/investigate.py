@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxport.compat.absent import refusing
 from onnxport.frameworks.descriptor import Lazy
+
+__getattr__ = refusing(__name__)
 
 _convert = Lazy("onnxport.compat.skl2onnx:convert_sklearn")  # whose module knows this one
 _METHODS = ("transform", "predict", "predict_proba", "decision_function", "score_samples")

@@ -2,18 +2,27 @@
 
 from typing import TYPE_CHECKING, Any
 
+from onnxport.compat.absent import absent
+
 if TYPE_CHECKING:
     from onnxport.compat.sklearn_parts import CastRegressor as CastRegressor
     from onnxport.compat.sklearn_parts import CastTransformer as CastTransformer
+    from onnxport.compat.sklearn_parts import ReplaceTransformer as ReplaceTransformer
     from onnxport.compat.sklearn_parts import TraceableCountVectorizer as TraceableCountVectorizer
     from onnxport.compat.sklearn_parts import TraceableTfidfVectorizer as TraceableTfidfVectorizer
 
-__all__ = ["CastRegressor", "CastTransformer", "TraceableCountVectorizer", "TraceableTfidfVectorizer"]
+__all__ = [
+    "CastRegressor",
+    "CastTransformer",
+    "ReplaceTransformer",
+    "TraceableCountVectorizer",
+    "TraceableTfidfVectorizer",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"onnxport.compat has no skl2onnx.sklapi.{name}: it has {', '.join(__all__)}")
+        absent(__name__, name)
     from onnxport.compat import sklearn_parts  # which imports scikit-learn
 
     return getattr(sklearn_parts, name)

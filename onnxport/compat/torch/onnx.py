@@ -6,25 +6,22 @@ import copy
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
-from onnxport.argument_types import check_mapping, check_path
-from onnxport.compat.arguments import refuse_others
+from onnxport.argument_types import check_mapping, check_path, check_switches
+from onnxport.compat.absent import refusing
+from onnxport.compat.arguments import by_name, refuse_others
 from onnxport.compat.opsets import convert_at
-from onnxport.errors import InvalidInputError, OnnxportError, UnsupportedOperator
+from onnxport.compat.torch.program import NAME, Program, refused, weights_as_inputs
+from onnxport.errors import OnnxportError, UnsupportedOperator
 from onnxport.frameworks.descriptor import Lazy
-from onnxport.graph.external_data import save as save_file
 from onnxport.model import OnnxModel
 from onnxport.request import check_names
-from onnxport.validation.values import leaves_of
 
-_NAME = "torch_onnx_export"  # what errors call it
 _ANY = (True, False, None)
 # By argument: the values that change nothing here, and what to do for another.
 _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
@@ -42,6 +39,19 @@ _NEUTRAL: dict[str, tuple[tuple[object, ...], str]] = {
     "dump_exported_program": ((False,), "torch.export.save(torch.export.export(...)) writes it"),
     "export_modules_as_functions": ((False,), "pass functions= to onnxport.convert"),
     "autograd_inlining": ((True, None), "autograd functions are traced through"),
+}
+_ELSEWHERE = {  # arguments of former versions
+    "use_external_data_format": "external_data=True; beyond 2 GB it is so by itself",
+    "example_outputs": "outputs follow from the trace: leave it out",
+    "enable_onnx_checker": "the graph is always checked: leave it out",
+    "strip_doc_string": "no text of the source stands in the file: leave it out",
+    "aten": "operators without an ONNX form are refused by name, not written",
+    "_retain_param_name": "weights keep their names: leave it out",
+    "export_options": "pass dynamic_shapes= and opset_version= themselves",
+    "input_shapes": "args=, example inputs",
+    "target_opset": "opset_version=17",
+    "inputs": "args=(x,)",
+    "output": "f='model.onnx'",
 }
 
 
@@ -62,90 +72,6 @@ class OperatorExportTypes(IntEnum):
     ONNX_FALLTHROUGH = 3
 
 
-class Program(OnnxModel):
-    """What `export` gives: an `OnnxModel` with the attributes that programs of ``torch.onnx`` have too.
-
-    It is called with tensors, as the module is, and gives a tuple of tensors.
-    """
-
-    _again: Callable[[Mapping[str, Any]], OnnxModel] | None = None  # the export with the weights of a state
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_again"}
-
-    @property
-    def exported_program(self) -> Any:
-        """Not kept.
-
-        Raises:
-            AttributeError: always, with the way out.
-        """
-        raise AttributeError(f"{_NAME}: exported_program is not kept: torch.export.export(module, args) gives it")
-
-    @property
-    def model_proto(self) -> Any:
-        """The model as a protobuf message."""
-        return self.proto
-
-    def optimize(self) -> None:
-        """Changes nothing: the graph was written without what it does not need."""
-
-    def apply_weights(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes the values of weights from a state of the module, which is converted and proved again with them.
-
-        A weight may stand in the graph in another layout than in the module, so that nothing less is safe. Names that the
-        module lacks are left out.
-
-        Raises:
-            InvalidInputError: a weight has another shape, or what was exported takes no weights.
-            OnnxportError: see `onnxport.convert`.
-        """
-        if self._again is None:
-            raise _refused("apply_weights: the module is not at hand any more: export it again with its weights")
-        result = self._again(state_dict)
-        self.model, self.report, self.notes = result.model, result.report, result.notes
-        self.release()
-
-    def initialize_inference_session(self, *_: object, **__: object) -> None:
-        """Loads the model into its runtime, as the first call does."""
-        self.new_session()
-
-    def release(self) -> None:
-        """Lets go of the runtime's session."""
-        vars(self).pop("session", None)
-
-    def save(
-        self,
-        destination: str | os.PathLike[str],
-        *,
-        include_initializers: bool = True,
-        keep_initializers_as_inputs: bool = False,
-        external_data: bool | None = None,
-    ) -> None:
-        """Writes the model.
-
-        Raises:
-            InvalidInputError: the weights are to be left out.
-            SavingError: it can't be written.
-        """
-        if not include_initializers:
-            raise _refused("save(include_initializers=False) is not taken: weights stand in the file")
-        if keep_initializers_as_inputs:
-            _weights_as_inputs(self)
-        if os.fspath(destination).endswith(
-            ".pb"
-        ):  # as PyTorch's documentation calls files of ONNX, and TensorFlow its own
-            save_file(self.model, destination, external_data=external_data or None)
-        else:
-            super().save(destination, external_data=external_data or None)
-
-    def __call__(self, *inputs: object, **named: object) -> Any:
-        """Runs the model on tensors or arrays, nested as the module takes them."""
-        leaves = [_array(leaf) for leaf in leaves_of(inputs)]
-        result = super().__call__(*leaves, **{name: _array(leaf) for name, leaf in named.items()})
-        return tuple(map(_tensor, result if isinstance(result, tuple) else (result,)))
-
-
 ONNXProgram: type[Program] = Program
 OnnxExporterError: type[OnnxportError] = OnnxportError
 # As ``torch.onnx.errors`` has them.
@@ -162,20 +88,11 @@ def is_in_onnx_export() -> bool:
     return False
 
 
-_INSTEAD = {
-    "register_custom_op_symbolic": "onnxport.register_to_onnx('pytorch', 'lib::op')",
-    "dynamo_export": "export, which gives a program too,",
-    "utils": "export",
-    "verification": "onnxport.validate(module, file)",
-    "testing": "program.report, the proof that comes with each program,",
-}
+__path__: list[str] = []  # it is asked for modules within, as PyTorch's is
+__getattr__ = refusing(__name__)
 
 
-def __getattr__(name: str) -> Any:
-    instead = _INSTEAD.get(name, "onnxport.convert, onnxport.validate or onnxport.register_to_onnx")
-    raise AttributeError(f"onnxport.compat has no torch.onnx.{name}; {instead} does its work here")
-
-
+@by_name(NAME, _ELSEWHERE)
 def export(
     model: Any,
     args: Any = (),
@@ -216,11 +133,21 @@ def export(
         OnnxportError: see `onnxport.convert`.
     """
     given = {name: value for name, value in locals().items() if name in _NEUTRAL}
-    refuse_others(_NAME, given, _NEUTRAL)
-    if int(operator_export_type or 0) != OperatorExportTypes.ONNX:
-        raise _refused(
+    refuse_others(NAME, given, _NEUTRAL)
+    if _member(OperatorExportTypes, operator_export_type, "operator_export_type") != OperatorExportTypes.ONNX:
+        raise refused(
             f"operator_export_type={operator_export_type!r} is not taken: operators of ATen are refused by name, not written"
         )
+    _mode_of(training)
+    check_switches({f"{NAME}: {name}": value for name, value in (("verbose", verbose), ("report", report))})
+    check_path(artifacts_dir, f"{NAME}: artifacts_dir")
+    for option, mapping, example in (
+        ("kwargs", kwargs, "{'mask': mask}"),
+        ("custom_opsets", custom_opsets, "{'com.acme': 1}"),
+        ("dynamic_axes", dynamic_axes, "{'x': {0: 'batch'}}"),
+    ):
+        if mapping is not None:
+            check_mapping(mapping, f"{NAME}: {option}", example)
     if f is not None and not hasattr(f, "write"):
         check_path(f, "f")
     if input_names:
@@ -228,11 +155,10 @@ def export(
     positional, named = _arguments(args, kwargs)
     own = _paths(model, positional, named)
     if dynamic_axes is not None and dynamic_shapes is not None:
-        raise _refused("dynamic_axes= and dynamic_shapes= exclude each other")
+        raise refused("dynamic_axes= and dynamic_shapes= exclude each other")
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # a ShapesCollection, which goes by the tensors themselves
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, positional, named)
     if dynamic_axes is not None:
-        check_mapping(dynamic_axes, "dynamic_axes", "{'x': {0: 'batch'}}")
         dynamic_shapes = _shapes(dynamic_axes, input_names, output_names, own)
     elif dynamic_shapes is None and not hasattr(model, "graph_signature"):  # an ExportedProgram has its own
         dynamic_shapes = {}
@@ -254,9 +180,9 @@ def export(
 
     result = converted(model)
     program = Program(result.model, report=result.report, notes=result.notes, runtime=result.runtime)
-    program._again = lambda state: converted(_with_weights(model, state))
+    program.again = lambda state: converted(_with_weights(model, state))
     if keep_initializers_as_inputs:
-        _weights_as_inputs(program)
+        weights_as_inputs(program)
     if hasattr(f, "write"):
         f.write(program.proto.SerializeToString(deterministic=True))
     elif f is not None:
@@ -273,11 +199,11 @@ def _with_weights(module: Any, state: Mapping[str, Any]) -> Any:
     """A copy of the module with the weights of a state."""
     own = module.state_dict() if hasattr(module, "load_state_dict") else None
     if own is None:
-        raise _refused(f"apply_weights: a {type(module).__name__} takes no weights: export the module again with them")
+        raise refused(f"apply_weights: a {type(module).__name__} takes no weights: export the module again with them")
     taken = {name: value for name, value in state.items() if name in own}
     for name, value in taken.items():
         if tuple(value.shape) != tuple(own[name].shape):
-            raise _refused(f"apply_weights: {name!r} is {list(value.shape)}, the module's {list(own[name].shape)}")
+            raise refused(f"apply_weights: {name!r} is {list(value.shape)}, the module's {list(own[name].shape)}")
     module = copy.deepcopy(module)
     module.load_state_dict(taken, strict=False)
     return module
@@ -289,28 +215,12 @@ def _opsets(version: int | None, others: Mapping[str, int] | None) -> Any:
     return {**({} if version is None else {"": version}), **others}
 
 
-def _array(leaf: object) -> Any:
-    """A tensor as an array; anything else as it is."""
-    return leaf.detach().cpu().numpy() if hasattr(leaf, "detach") and hasattr(leaf, "cpu") else leaf
-
-
-def _tensor(value: object) -> object:
-    numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
-    return Lazy("torch:from_numpy").get()(value) if numeric else value
-
-
-def _weights_as_inputs(model: OnnxModel) -> None:
-    """Lists the initializers among the graph's inputs too, as files before IR version 4 do."""
-    graph = model.model.graph
-    graph.inputs.extend(value for value in graph.initializers.values() if not value.is_graph_input())
-
-
 def _with_names(result: OnnxModel, model: Any, names: Sequence[str]) -> OnnxModel:
     """The model with names for its first inputs, or for all of them and its first parameters, in the module's order."""
     weights = [name for name, _ in model.named_parameters()] if hasattr(model, "named_parameters") else []
     own = [*result.input_names, *weights]
     if len(names) > len(own):
-        raise _refused(f"input_names= has {len(names)} names, and there are {len(own)} inputs and parameters")
+        raise refused(f"input_names= has {len(names)} names, and there are {len(own)} inputs and parameters")
     there = {*result.input_names, *result.model.graph.initializers}
     renamed = result.rename({old: new for old, new in zip(own, names) if old in there and old != new})
     renamed.report = result.report  # the proof against the module, not that of the edit
@@ -346,10 +256,6 @@ def _below(path: str, item: Any) -> Iterator[str]:
         yield path
 
 
-def _refused(reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{_NAME}: {reason}")
-
-
 def _arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword inputs: a lone one need not stand in a tuple, a dictionary at the end of it holds keywords."""
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
@@ -370,7 +276,7 @@ def _shapes(
     names = [*given, *own[len(given) :]]
     odd = [name for name in axes if name not in {*names, *own, *(output_names or ())}]
     if odd and (input_names is None or output_names is not None):
-        raise _refused(
+        raise refused(
             f"dynamic_axes= names {odd[0]!r}; the inputs are {', '.join(names)}: give input_names= and output_names="
         )
     chosen = [(path, axes.get(name, axes.get(path))) for name, path in zip(names, own, strict=True)]
@@ -381,14 +287,31 @@ def _dims(item: Any) -> dict[int, Any]:
     """The names of axes; those of a list have none, and which of them are of one size is the trace's to say."""
     if isinstance(item, (list, tuple)):
         return dict.fromkeys(item, Lazy("torch.export:Dim").get().DYNAMIC)
+    if not isinstance(item, Mapping):
+        raise refused(f"dynamic_axes: {item!r:.60} is neither axes with names, {{0: 'batch'}}, nor a list of axes, [0]")
     return dict(item)
+
+
+def _member(kind: type[IntEnum], given: Any, option: str) -> Any:
+    """A member by itself, its number or its name, or PyTorch's own; the first for None."""
+    try:
+        return kind[given] if isinstance(given, str) else kind(int(given or 0))
+    except (KeyError, TypeError, ValueError):
+        names = ", ".join(f"{kind.__name__}.{item.name}" for item in kind)
+        raise refused(f"{option}={given!r:.60} is none of {names}") from None
+
+
+def _mode_of(training: Any) -> TrainingMode:
+    """The mode that is asked for; True is one that trains."""
+    mode: TrainingMode = _member(TrainingMode, 2 * training if isinstance(training, bool) else training, "training")
+    return mode
 
 
 class _Mode(AbstractContextManager[None]):
     """A module as it infers, as it is or as it trains, for the time of the block."""
 
     def __init__(self, model: Any, training: Any) -> None:
-        mode = TrainingMode(int(training or 0)) if not isinstance(training, bool) else TrainingMode(2 * training)
+        mode = _mode_of(training)
         wanted = mode == TrainingMode.TRAINING
         changes = mode != TrainingMode.PRESERVE and getattr(model, "training", wanted) is not wanted
         self._model, self._wanted = (model if changes and hasattr(model, "train") else None), wanted
