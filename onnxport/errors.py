@@ -13,6 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 _TERMINAL_STYLE = re.compile("\\x1b\\[[0-9;]*m")
+# Of onnxruntime's allocators, its Tile (which has a bound of its own), C++'s allocator and torch's.
+_NO_MEMORY = (
+    "Failed to allocate memory",
+    "exceeds the supported maximum of",
+    "bad_alloc",
+    "bad allocation",
+    "can't allocate memory",
+)
 _SHORT = 300  # characters
 # What Keras and TensorFlow put before the reason, and the names of nodes that TensorFlow puts around it.
 _NO_REASONS = ("Exception encountered when calling", "Graph execution error", "Detected at node", 'File "')
@@ -37,6 +45,15 @@ def reason_of(error: BaseException) -> str:
     """
     text = " ".join(_text(error).split())
     return text if 0 < len(text) <= _SHORT and text.startswith(first_line(error)) else first_line(error)
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was raised from, is for want of memory: those of compiled code have no type for it."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _text(error: BaseException) -> str:

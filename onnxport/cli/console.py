@@ -23,7 +23,14 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError, first_line
+from onnxport.errors import (
+    OnnxportError,
+    UnprovedWarning,
+    UnsupportedOperator,
+    ValidationError,
+    first_line,
+    lacks_memory,
+)
 from onnxport.progress import watched_by
 
 if TYPE_CHECKING:
@@ -102,6 +109,10 @@ def outcome(as_json: bool, doing: str, *, verbose: bool = False, quiet: bool = F
         frames = [item for item in traceback.extract_tb(error.__traceback__) if "onnxport" in item.filename]
         place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
         text = f"{type(error).__name__}{place}: {first_line(error)}\nThis is a defect of onnxport; --verbose shows all of it."
+        if lacks_memory(error):
+            text = (
+                f"memory ran out{place}: {first_line(error)}; a conversion without its proof (--no-validate) takes less"
+            )
         _fail(OnnxportError(text).with_traceback(error.__traceback__), as_json, REFUSED, verbose)
 
 

@@ -7,8 +7,11 @@ import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+import typer
 
+from onnxport.cli.console import outcome
 from onnxport.frameworks.native_log import native_log_kept
 
 LOG = b"I0000 00:00:1795508436.515902   13303 port.cc:153] oneDNN custom operations are on.\n"
@@ -81,6 +84,23 @@ def test_a_child_process_outlives_the_block(tmp_path):
         if thread.name == "onnxport native log":
             thread.join(20)
     assert (tmp_path / "stderr").read_bytes() == b"late"
+
+
+TOO_MUCH = {
+    "numpy": lambda: np.empty(1 << 58),
+    "torch": lambda: pytest.importorskip("torch", reason="PyTorch is an extra").empty(1 << 58),
+}
+
+
+@pytest.mark.parametrize("allocate", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_memory_that_runs_out_is_no_defect(allocate, capsys):
+    with pytest.raises(typer.Exit), outcome(False, "converting"):
+        allocate()
+    text = " ".join(capsys.readouterr().err.split())
+    assert "memory ran out" in text
+    assert "--no-validate" in text
+    assert "llocate" in text
+    assert "defect" not in text
 
 
 NETS = """

@@ -135,3 +135,24 @@ def test_weights_in_float16_with_inputs_and_outputs_in_either_type(tmp_path: Pat
         assert kinds - {"INT64"} == {"FLOAT" if keep else "FLOAT16"}
         matrices = [item for item in graph.initializers.values() if len(item.shape) == 2 and item.dtype.name != "INT64"]
         assert {item.dtype.name for item in matrices} == {"FLOAT16"}
+
+
+def test_parameters_of_torch_layers_never_have_memory() -> None:
+    from onnxport.tracing.huggingface import building
+
+    nn, seen = torch.nn, list[tuple[str, str]]()
+
+    def note(module: Any, name: str, parameter: Any) -> None:
+        if parameter is not None:
+            seen.append((f"{type(module).__name__}.{name}", parameter.device.type))
+
+    handle = nn.modules.module.register_module_parameter_registration_hook(note)
+    try:
+        with building._on_meta():
+            layers = [nn.Linear(2, 3), nn.Embedding(4, 2), nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3), nn.LSTM(2, 3)]
+    finally:
+        handle.remove()
+    assert {name for name, device in seen if device != "meta"} == set()
+    assert {name.partition(".")[0] for name, _ in seen} == {type(layer).__name__ for layer in layers}
+    assert layers[3].running_var.tolist() == [1.0, 1.0, 1.0]
+    assert torch.empty(2).device.type == "cpu"

@@ -13,11 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
+from onnxport.errors import lacks_memory
 from onnxport.graph.guard.bounds import WAY_OUT
 from onnxport.graph.guard.messages import Message, decode, encode, receive, send
 
-# What onnxruntime's allocators, its Tile (which has a bound of its own) and C++'s allocator say.
-_NO_MEMORY = ("Failed to allocate memory", "exceeds the supported maximum of", "bad_alloc", "bad allocation")
 _STACK_BYTES = 9 << 20  # of a thread, as Linux reserves it; none of onnxruntime's fills it
 
 
@@ -97,18 +96,9 @@ def _bytes_of(item: object) -> int:
 
 
 def _refusal(error: Exception) -> dict[str, Any]:
-    if _lacks_memory(error):
+    if lacks_memory(error):
         return {"error": f"running the model takes more memory than a file may cost; {WAY_OUT}", "stopped": True}
     return {"error": str(error)[:2000] or type(error).__name__, "stopped": False}
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was raised from, is for want of memory: onnxruntime's have no type of their own."""
-    while error is not None:
-        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
-            return True
-        error = error.__cause__
-    return False
 
 
 class MemoryBound:

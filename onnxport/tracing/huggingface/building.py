@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as modules
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import WeightConverter, WeightRenaming, dot_natural_key, rename_source_key
@@ -77,7 +79,11 @@ def build(
 
 @contextmanager
 def _on_meta() -> Iterator[None]:
-    """Parameters that modules register in the block have no memory; buffers do."""
+    """Parameters that modules register in the block have no memory; buffers do.
+
+    Those of torch's own layers never have any: glibc before 2.38 does not use freed aligned memory again, so that the
+    process would grow by the whole model.
+    """
 
     def without_memory(_: torch.nn.Module, __: str, parameter: torch.nn.Parameter | None) -> Any:
         if parameter is None or parameter.device.type == "meta":
@@ -86,9 +92,24 @@ def _on_meta() -> Iterator[None]:
 
     handle = modules.register_module_parameter_registration_hook(without_memory)
     try:
-        yield
+        with _EmptyParametersOnMeta():
+            yield
     finally:
         handle.remove()
+
+
+class _EmptyParametersOnMeta(TorchFunctionMode):
+    """In the constructors of torch's layers ``torch.empty`` is what becomes a parameter: it gets no memory."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = dict(kwargs or {})
+        if func is torch.empty and given.get("device") is None:
+            caller = sys._getframe(1)
+            if caller.f_code.co_name == "__init__" and caller.f_globals["__name__"].startswith("torch.nn.modules."):
+                given["device"] = "meta"
+        return func(*args, **given)
 
 
 def _groups(model: PreTrainedModel, stored: Mapping[str, Stored], own: dict[str, torch.Tensor]) -> list[_Group]:
