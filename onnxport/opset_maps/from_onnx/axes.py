@@ -106,7 +106,9 @@ def is_single(xp: Namespace, x: Tensor) -> bool:
 
 def truncated_div(a: int, b: int) -> int:
     """a / b rounded toward zero."""
-    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+    if b > 0:  # not a comparison of comparisons: symbolic sizes have none
+        return a // b if a >= 0 else -(-a // b)
+    return -(a // -b) if a >= 0 else -a // -b
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -16,6 +16,8 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, IntOp, host_array, known, object_array
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
+# Whole numbers may be cast to these and stay on the host, as bounds of a range.
+_WHOLE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _ARITHMETIC: dict[str, IntOp] = {
     **{name: cast(IntOp, name.lower()) for name in "Add Sub Mul Div Mod Min Max And Or Neg Abs Not".split()},
     "Equal": "eq",
@@ -76,7 +78,7 @@ def _arithmetic(node: _Node) -> HostValue | None:
 
 def _cast(node: _Node) -> HostValue | None:
     wanted = ir.DataType(node.attributes["to"])
-    if wanted not in (ir.DataType.INT64, ir.DataType.INT32) or node.dtype == ir.DataType.BOOL:
+    if wanted not in (ir.DataType.INT64, ir.DataType.INT32, *_WHOLE) or node.dtype == ir.DataType.BOOL:
         return None
     return HostValue(node.arrays[0], wanted)
 
@@ -135,4 +137,5 @@ _RULES: dict[str, Callable[[_Node], HostValue | None]] = {
     "Squeeze": lambda node: _settled(np.squeeze(node.arrays[0], _axes(node)), node.dtype),
     "Unsqueeze": lambda node: _settled(np.expand_dims(node.arrays[0], _axes(node) or ()), node.dtype),
     "Reshape": _reshape,
+    "Transpose": lambda node: HostValue(node.arrays[0].transpose(node.attributes.get("perm")), node.dtype),
 }

@@ -197,5 +197,9 @@ def to_tensor(xp: Namespace, item: Operand) -> Any:
     if isinstance(item, Weight):
         return xp.parameter(item.value)
     if isinstance(item, HostValue):
-        return xp.constant(item.array, item.dtype) if item.is_static else xp.from_host(item.array, item.dtype)
+        if item.is_static:
+            return xp.constant(item.array, item.dtype)
+        if item.dtype.is_floating_point():  # whole numbers that were cast
+            return xp.astype(xp.from_host(item.array, ir.DataType.INT64), item.dtype)
+        return xp.from_host(item.array, item.dtype)
     return item

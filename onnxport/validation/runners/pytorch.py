@@ -20,13 +20,12 @@ from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import graphs_kept_back, quiet
 from onnxport.frameworks.pytorch_paths import leaf_keys
 from onnxport.frameworks.pytorch_titles import name_of
-from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
 from onnxport.validation.runners import pytorch_steps as steps
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
-from onnxport.validation.runners.pytorch_program import fitted_to
+from onnxport.validation.runners.pytorch_program import argument_name, fitted_to
 from onnxport.validation.runners.pytorch_single import narrowed, single
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
@@ -55,6 +54,10 @@ class PytorchRunner(Runner):
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Tensors and numbers in pytree order, then the inputs that the model wrote to, as ``<input>.updated``."""
         return self._run(self._call, [to_tensor(leaf) for leaf in leaves])
+
+    def refuses(self, error: Exception) -> bool:
+        """Whether it is torch's refusal of a window that is larger than what it looks at: of that a graph gives no elements."""
+        return isinstance(error, RuntimeError) and "Output size is too small" in str(error)
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of a copy in float64; None for large models and those that insist on a type of their own."""
@@ -304,7 +307,7 @@ class Arguments:
         self._flat, self._spec = pytree.tree_flatten((args, ordered))
         paths = leaf_keys(self._spec)
         self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-        names = tuple(_argument_name(paths[i], parameters, args, ordered) for i in self._positions)
+        names = tuple(argument_name(paths[i], parameters, args, ordered) for i in self._positions)
         self.example = Example(names, tuple(to_numpy(self._flat[i]) for i in self._positions))
 
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -381,20 +384,6 @@ def _fields(leaf: object) -> list[tuple[str, Any]] | None:
     if is_dataclass(leaf) and not isinstance(leaf, type):
         return [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]
     return None
-
-
-def _argument_name(
-    path: tuple[str, ...], parameters: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
-) -> str:
-    """``x``, ``past.0.key``: the path of an argument, a positional one under its parameter's name."""
-    kind, root, *rest = path
-    if kind == "0":
-        index = int(root)
-        root, argument = parameters[index] if index < len(parameters) else f"input_{index}", args[index]
-    else:
-        argument = kwargs[root]
-    name = ".".join((root, *rest))
-    return tensor_path(name) if is_cache(type(argument)) else name
 
 
 def _state(tensor: object) -> tuple[int, Any]:

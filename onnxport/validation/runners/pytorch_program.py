@@ -1,8 +1,8 @@
-"""Example inputs of a `torch.export.ExportedProgram`: by name or in order, of the sizes and types that it was exported for."""
+"""Example inputs: names of their parts, and those that a `torch.export.ExportedProgram` was exported for, by name or in order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.graph.cache_names import is_cache, tensor_path
 
 
 def fitted_to(
@@ -60,3 +61,17 @@ def _check_leaves(program: ExportedProgram, args: tuple[Any, ...], kwargs: Mappi
         raise InvalidInputError(
             f"{name!r} is {kind}{list(leaf.shape)}, and the program was exported for {declared}: pass such a tensor{way_out}"
         )
+
+
+def argument_name(
+    path: tuple[str, ...], parameters: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
+) -> str:
+    """``x``, ``past.0.key``: the path of an argument, a positional one under its parameter's name."""
+    kind, root, *rest = path
+    if kind == "0":
+        index = int(root)
+        root, argument = parameters[index] if index < len(parameters) else f"input_{index}", args[index]
+    else:
+        argument = kwargs[root]
+    name = ".".join((root, *rest))
+    return tensor_path(name) if is_cache(type(argument)) else name

@@ -342,6 +342,9 @@ class KerasTensorFamily(Namespace):
     def is_size(self, n: Int) -> bool:
         return self.sizes.source(n) is not None
 
+    def is_whole(self, n: object) -> bool:
+        return isinstance(n, keras.KerasTensor) and "int" in n.dtype
+
     def is_batch(self, n: Int, x: KerasValue) -> bool:
         """Whether a size is the batch's, or that of axis 0 of `x`."""
         if known(n):
@@ -370,7 +373,7 @@ class KerasTensorFamily(Namespace):
         if not isinstance(x, keras.KerasTensor):
             return self.eager.to_host(x)
         if self.ndim(x) == 0:
-            return host_array(self.record("int", x) if x.dtype != "int64" else x)
+            return host_array(x if x.dtype == "int64" or "float" in x.dtype else self.record("int", x))
         length = x.shape[0]
         if length is None:
             raise UnknownUntilRun("the length of a vector of sizes is not known before the model runs")

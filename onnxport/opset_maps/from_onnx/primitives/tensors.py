@@ -119,6 +119,10 @@ class TensorFamily:
         """Whether a dynamic int is surely the size of an axis, not a number that the model computed."""
         return False
 
+    def is_whole(self, n: object) -> bool:
+        """Whether a dynamic number is surely an int, not a floating-point element of a tensor."""
+        return False
+
     @primitive
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         """Arithmetic of sizes, of which at least one is dynamic.

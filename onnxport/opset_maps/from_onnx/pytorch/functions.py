@@ -20,7 +20,11 @@ Tensor: TypeAlias = torch.Tensor
 
 
 rule(torch.Tensor.item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
-rule(torch.Tensor.tolist, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
+# Numbers of which no two differ by the same in both worlds.
+rule(
+    torch.Tensor.tolist,
+    lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh * (i + 1) for i in range(x.shape[0])],
+)
 
 
 def from_the_end(indices: Tensor, size: int) -> Tensor:

@@ -171,6 +171,9 @@ class TorchTensorFamily(Namespace):
             return n.recorder.is_size(n.node)
         return isinstance(n, torch.SymInt)
 
+    def is_whole(self, n: object) -> bool:
+        return isinstance(n.world(), int) if isinstance(n, Traced) else isinstance(n, torch.SymInt)
+
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         return self.call(_INT_OPS[name], *operands)
 

@@ -15,8 +15,10 @@ from onnxport.opset_maps.from_onnx.pytorch.results import form_of
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, Traced, Worlds, leaves
 
 META = torch.device("meta")
-# Example sizes of dynamic dimensions in the two worlds: primes, so that no product of sizes is another size by chance.
-_SEEDS = ((2, 3, 5), (67, 71, 73, 79, 83, 89, 97))
+# Example sizes of dynamic dimensions in the two worlds: primes, so that no product of sizes is another size by chance. No two
+# pairs differ by the same, and the greater of two is mostly not so in the other world: then no difference or quotient of two
+# sizes is a fixed number by chance.
+_SEEDS = ((2, 3, 5), (97, 89, 83, 79, 73, 67, 61))
 
 
 class Sizes:
@@ -110,7 +112,30 @@ def propagate(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
             results.append(_evaluate(function, in_world(args, world), in_world(kwargs, world), world, fresh))
         except Exception:  # example sizes contradict each other, or the function can't run without data
             return _fallback(function, args, kwargs, sizes)
+    if function is operator.getitem and any(isinstance(item, Traced) for item in leaves(args[1])):
+        return _cut((results[0], results[-1]), args, sizes)
     return (results[0], results[0]) if same else (results[0], results[1])
+
+
+def _cut(results: Worlds, args: Sequence[Any], sizes: Sizes) -> Worlds:
+    """A slice with traced bounds: where an axis ends before a bound, its size is not fixed though both worlds give the same."""
+    small, large = results
+    bounds = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if not isinstance(small, torch.Tensor) or not all(isinstance(item, slice) for item in bounds):
+        return results
+    pairs = list(zip(small.shape, large.shape, strict=True))  # type: ignore[union-attr]
+    for axis, bound in enumerate(bounds):
+        ends = [in_world((bound.start, bound.stop), world) for world in (0, 1)]
+        whole = [in_world(args[0], world).shape[axis] for world in (0, 1)]
+        if pairs[axis][0] == pairs[axis][1] and not all(map(_inside, ends, whole)):
+            pairs[axis] = sizes.pair(None)
+    return _tensors(pairs, small.dtype)
+
+
+def _inside(ends: tuple[int | None, int | None], size: int) -> bool:
+    """Whether the bounds of a slice lie on an axis of a size, the first before the second."""
+    start, stop = (n if n is None or n >= 0 else n + size for n in ends)
+    return 0 <= (start or 0) <= (size if stop is None else stop) <= size
 
 
 def _evaluate(

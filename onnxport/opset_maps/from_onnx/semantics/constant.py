@@ -113,6 +113,9 @@ def range_(xp: Namespace, start: Host, limit: Host, delta: Host) -> Any:
     dtype = xp.input_dtype(0) or ir.DataType.INT64
     if not dtype.is_floating_point():
         return _whole_range(xp, bounds[0], bounds[1], bounds[2], dtype)
+    whole = [int(item) if isinstance(item, float) and item.is_integer() else item for item in bounds]
+    if all(known(item) or xp.is_whole(item) for item in whole) and not all(map(known, whole)):
+        return xp.astype(_whole_range(xp, whole[0], whole[1], whole[2], ir.DataType.INT64), dtype)
     if not all(isinstance(item, (int, float)) for item in bounds):
         raise UnknownUntilRun("the bounds of a floating-point range are known only when the model runs")
     count = max(math.ceil((bounds[1] - bounds[0]) / bounds[2]), 0)

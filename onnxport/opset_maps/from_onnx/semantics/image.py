@@ -191,8 +191,10 @@ def targets(
             factor = float(scale)
             whole = factor.is_integer() and factor >= 1
             if not known(n) and not whole:
-                if factor == 0.5:
-                    results.append((int_op(xp, "floor_div", n, 2), factor))
+                up, down = factor.as_integer_ratio()
+                if 0 < up < 1 << 8 and down < 1 << 8:  # the product is exact, as a float32 too
+                    grown = n if up == 1 else int_op(xp, "mul", n, up)
+                    results.append((int_op(xp, "floor_div", grown, down), factor))
                     continue
                 raise UnknownUntilRun("a size times a fraction is known only when the model runs")
             # scales are float32, and so is the product with a size in ONNX's shape inference and in runtimes

@@ -110,6 +110,9 @@ class TensorFlowTensorFamily(Namespace):
     def is_size(self, n: Int) -> bool:
         return id(n) in self._sizes
 
+    def is_whole(self, n: object) -> bool:
+        return isinstance(n, tf.Tensor) and n.dtype.is_integer
+
     def static_shape(self, x: tf.Tensor) -> tuple[int | None, ...] | None:
         return None if x.shape.rank is None else tuple(x.shape.as_list())
 
@@ -130,7 +133,7 @@ class TensorFlowTensorFamily(Namespace):
         if static is not None:
             return np.asarray(static)
         if self.ndim(x) == 0:
-            return host_array(tf.cast(x, tf.int64))
+            return host_array(x if x.dtype.is_floating else tf.cast(x, tf.int64))
         if x.shape[0] is None:
             raise UnknownUntilRun("the length of a vector of sizes is not known before the model runs")
         return host_array(list(tf.unstack(tf.cast(x, tf.int64))))

@@ -1,0 +1,116 @@
+"""What is computed from sizes and from numbers, as other tools write it: right, and dynamic where the file is."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import onnxport
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.pytorch
+
+# Graphs, and the sizes of x in two calls; other inputs are whole numbers.
+GRAPHS = {
+    # Bounds are elements of a vector: whatever example numbers stand for them, the slice may have any length.
+    "a slice between numbers": (
+        """(float[N, 6] x, int64[2] bounds) => (float[M, 6] y)
+        {zero = Constant <value = int64[1] {0}> () one = Constant <value = int64[1] {1}> ()
+         two = Constant <value = int64[1] {2}> ()
+         first = Slice (bounds, zero, one) last = Slice (bounds, one, two) h = Slice (x, first, last)
+         s = Shape (h) t = ConstantOfShape <value = float[1] {1.0}> (s) y = Add (h, t)}""",
+        [(4, 6), (3, 6)],
+        [{"bounds": np.int64([1, 3])}, {"bounds": np.int64([0, 3])}],
+    ),
+    # Both ends are read from vectors whose length the file does not tell, as in torch.onnx's EmbeddingBag.
+    "a slice between slices": (
+        """(float[N, 6] x, int64[P] bounds, int64 i) => (float[1, 6] y)
+        {minus = Constant <value = int64[1] {-1}> () one = Constant <value = int64 {1}> () two = Constant <value = int64 {2}> ()
+         zero = Constant <value = int64[1] {0}> () a = Reshape (i, minus) b = Add (a, one) c = Add (a, two)
+         first = Slice (bounds, a, b) last = Slice (bounds, b, c) h = Slice (x, first, last) y = ReduceSum (h, zero)}""",
+        [(4, 6), (5, 6)],
+        [{"bounds": np.int64([0, 1, 4]), "i": np.array(1)}, {"bounds": np.int64([0, 2, 4]), "i": np.array(0)}],
+    ),
+    # x[:, :k] where the axis is shorter than some k.
+    "a short axis cut at a number": (
+        """(float[N, 2] x, int64 k) => (float[N, M] y)
+        {minus = Constant <value = int64[1] {-1}> () zero = Constant <value = int64[1] {0}> ()
+         one = Constant <value = int64[1] {1}> () end = Reshape (k, minus) h = Slice (x, zero, end, one) s = Shape (h)
+         t = ConstantOfShape <value = float[1] {1.0}> (s) y = Add (h, t)}""",
+        [(4, 2), (3, 2)],
+        [{"k": np.array(1)}, {"k": np.array(7)}],
+    ),
+    "a range of floats up to a size": (
+        """(float[N, T] x) => (float[N, T] y)
+        {one = Constant <value = int64 {1}> () start = Constant <value = float {0.0}> () step = Constant <value = float {1.0}> ()
+         s = Shape (x) n = Gather (s, one) end = Cast <to = 1> (n) places = Range (start, end, step) y = Mul (x, places)}""",
+        [(2, 5), (3, 8)],
+        [{}, {}],
+    ),
+    "an image enlarged by a fraction": (
+        """(float[N, 2, H, W] x) => (float[N, 2, P, Q] y)
+        {scales = Constant <value = float[4] {1.0, 1.0, 1.5, 0.75}> ()
+         y = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (x, , scales)}""",
+        [(2, 2, 6, 8), (1, 2, 7, 9)],
+        [{}, {}],
+    ),
+    # torch.onnx's older exporter writes torch's pad of computed widths so: rows of pairs, turned around and transposed.
+    "padding by differences of sizes": (
+        """(float[N, 2, H, W] x) => (float[N, 2, H, W] y)
+        {two = Constant <value = int64 {2}> () three = Constant <value = int64 {3}> () axis = Constant <value = int64[1] {0}> ()
+         half = Constant <value = int64 {2}> () rest = Constant <value = int64[4] {0, 0, 0, 0}> ()
+         rows = Constant <value = int64[2] {-1, 2}> () flat = Constant <value = int64[1] {-1}> ()
+         last = Constant <value = int64[1] {-1}> () far = Constant <value = int64[1] {-9223372036854775807}> ()
+         small = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+         k = Constant <value = float[4] {1.0, 1.0, 2.0, 2.0}> ()
+         large = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (small, , k)
+         s = Shape (x) t = Shape (large)
+         h = Gather (s, two) w = Gather (s, three) g = Gather (t, two) v = Gather (t, three)
+         dh = Sub (h, g) dw = Sub (w, v) top = Div (dh, half) left = Div (dw, half) bottom = Sub (dh, top) right = Sub (dw, left)
+         a = Unsqueeze (left, axis) b = Unsqueeze (right, axis) c = Unsqueeze (top, axis) d = Unsqueeze (bottom, axis)
+         all = Concat <axis = 0> (a, b, c, d, rest) pairs = Reshape (all, rows)
+         turned = Slice (pairs, last, far, axis, last) by = Transpose <perm = [1, 0]> (turned) pads = Reshape (by, flat)
+         y = Pad (large, pads)}""",
+        [(2, 2, 7, 6), (1, 2, 8, 9)],
+        [{}, {}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_numbers_are_the_runtimes_and_sizes_stay_dynamic(name):
+    text, shapes, numbers = GRAPHS[name]
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> case {text}')
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    net = onnxport.convert(model, to="pytorch", validate=False)
+    rng = np.random.default_rng(0)
+    calls = [
+        {"x": rng.standard_normal(shape).astype(np.float32), **more}
+        for shape, more in zip(shapes, numbers, strict=True)
+    ]
+    programs = [net]
+    if not numbers[0]:
+        dynamic = {
+            axis: torch.export.Dim.DYNAMIC for axis in range(len(shapes[0])) if shapes[0][axis] != shapes[1][axis]
+        }
+        programs.append(
+            torch.export.export(net, (torch.from_numpy(calls[0]["x"]),), dynamic_shapes=(dynamic,)).module()
+        )
+    for call in calls:
+        (expected,) = session.run(None, call)
+        for program in programs:
+            result = program(*map(torch.from_numpy, map(np.asarray, call.values())))
+            np.testing.assert_allclose(result.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_image_that_is_smaller_than_a_window_is_no_part_of_the_proof():
+    """A runtime gives no elements, and a window of them padding; PyTorch refuses such an image, and is right elsewhere."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> unet (float[N, 2, H, W] x) => (float[N, 2, P, Q] y)
+        {h = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+         g = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (h)
+         pads = Constant <value = int64[8] {0, 0, 1, 1, 0, 0, 1, 1}> () y = Pad (g, pads)}"""
+    )
+    report = onnxport.convert(model, to="pytorch").onnxport_report
+    assert report.passed
+    assert any("Output size is too small" in note for note in report.notes)
