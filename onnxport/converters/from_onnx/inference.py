@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import onnx
 import onnx_ir as ir
@@ -20,24 +21,29 @@ _INFERENCE_ELEMENTS = 1 << 10
 def inferred(model: ir.Model) -> ir.Model:
     """A copy of the model, its weights shared, with the types and shapes that ONNX's inference finds."""
     copy = model.clone()
+    infer(copy)
+    return copy
+
+
+def infer(model: ir.Model) -> None:
+    """Gives the model's values the types and shapes that ONNX's inference finds.
+
+    Raises:
+        InvalidModelError: an initializer has no content.
+    """
+    empty = [name for name, value in model.graph.initializers.items() if value.const_value is None]
     cost = inference_cost(model)
     if not cost.bearable:
-        return copy
-    light = model.clone()
-    for value in [*light.graph.initializers.values()]:
-        tensor = value.const_value
-        if tensor is None:
-            raise InvalidModelError(f"the initializer {value.name!r} has no content")
-        if tensor.size > _INFERENCE_ELEMENTS:
-            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
-            light.graph.initializers.pop(value.name or "")
-            if value not in light.graph.inputs:
-                light.graph.inputs.append(value)
+        return
+    if empty:
+        raise InvalidModelError(f"the initializer {empty[0]!r} has no content")
     try:
-        proto = with_shapes(to_proto(light), contents=cost.contents_bearable)
+        with _without_large_weights(model.graph):
+            light = to_proto(model)
+        proto = with_shapes(light, contents=cost.contents_bearable)
     except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
-        return copy
-    for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
+        return
+    for mine, theirs in zip(_graphs(model), _proto_graphs(proto.graph), strict=True):
         types = {item.name: item.type for item in (*theirs.value_info, *theirs.output, *theirs.input)}
         for value in (*mine.inputs, *(value for node in mine for value in node.outputs)):
             known = types.get(value.name or "")
@@ -47,7 +53,31 @@ def inferred(model: ir.Model) -> ir.Model:
                 value.type = ir.serde.deserialize_type_proto_for_type(known)
             shape = ir.serde.deserialize_type_proto_for_shape(known)
             value.shape = shape if shape is not None else value.shape
-    return copy
+
+
+@contextmanager
+def _without_large_weights(graph: ir.Graph) -> Iterator[None]:
+    """In the block large weights are inputs of their types and shapes."""
+    initializers = dict(graph.initializers)
+    large = [
+        (value, value.type, value.shape, value.const_value)
+        for value in initializers.values()
+        if value.const_value is not None and value.const_value.size > _INFERENCE_ELEMENTS
+    ]
+    inputs = list(graph.inputs)
+    given = set(inputs)
+    try:
+        for value, _, _, tensor in large:
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
+            graph.initializers.pop(value.name or "")
+        graph.inputs.extend(value for value, *_ in large if value not in given)
+        yield
+    finally:
+        del graph.inputs[len(inputs) :]
+        graph.initializers.clear()
+        for value, kind, shape, _ in large:
+            value.type, value.shape = kind, shape
+        graph.initializers.update(initializers)
 
 
 def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -21,7 +21,7 @@ import onnx_ir as ir
 from onnx.defs import OpSchema
 
 from onnxport.converters.from_onnx.blame import blame, bounded, label, title
-from onnxport.converters.from_onnx.inference import inferred
+from onnxport.converters.from_onnx.inference import infer
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
@@ -78,7 +78,9 @@ class Walk:
     """
 
     def __init__(self, model: ir.Model, xp: Namespace, native: Semantics) -> None:
-        self.model = inferred(without_questions(with_source_weights(model)))
+        moved = without_questions(with_source_weights(model))
+        self.model = moved if moved is not model else model.clone()
+        infer(self.model)
         self.xp = xp
         self.native = native
         self._unsupported: list[Unsupported] = []
