@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from onnxport.errors import (
     OnnxportError,
@@ -196,6 +197,11 @@ def show(table: Table) -> None:
     for column in table.columns:
         column.overflow = "fold"
     (out if out.is_terminal else Console(width=_ENDLESS, highlight=False)).print(table)
+
+
+def add(table: Table, *cells: str) -> None:
+    """Adds a row to a table: nothing in it is markup, as a list's brackets would be."""
+    table.add_row(*map(Text, cells))
 
 
 def words(given: list[str] | None) -> list[str] | None:

@@ -82,8 +82,8 @@ def _show(inquiry: Inquiry, everything: bool, place: Path | None) -> None:
     )
     for item in rows:
         mark, numbers = "!" if item.differs else "", (item.local, item.allowed, item.propagated)
-        table.add_row(
-            mark, item.op, item.node or item.output, *(f"{x:.2g}" for x in numbers), item.source_op, item.where
+        console.add(
+            table, mark, item.op, item.node or item.output, *(f"{x:.2g}" for x in numbers), item.source_op, item.where
         )
     console.show(table)
     if len(rows) < len(inquiry.operators):

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from onnxport.cli.console import say, show
+from onnxport.cli.console import add, say, show
 from onnxport.graph.workbench.description import signature_lines, weight_lines
 
 _MOST = 12  # operators listed before the rest is counted together
@@ -26,7 +26,7 @@ def show_contents(summary: Mapping[str, Any]) -> None:
     table = Table("operator", "nodes", box=None, padding=(0, 2))
     rows = list(summary["operators"].items())
     for op, count in rows[:_MOST]:
-        table.add_row(op, str(count))
+        add(table, op, str(count))
     if len(rows) > _MOST:
-        table.add_row(f"{len(rows) - _MOST} others", str(sum(count for _, count in rows[_MOST:])))
+        add(table, f"{len(rows) - _MOST} others", str(sum(count for _, count in rows[_MOST:])))
     show(table)

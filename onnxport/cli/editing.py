@@ -14,7 +14,8 @@ from onnxport.cli import console, describe
 from onnxport.cli.console import AllowUnproved, Html, Json, Quiet, Verbose
 from onnxport.cli.options import Inputs, InputShape, Shown
 from onnxport.cli.source import resolve
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.frameworks import registered
 from onnxport.graph.workbench.description import signature
 
 if TYPE_CHECKING:
@@ -89,7 +90,15 @@ def opened(path: Path) -> OnnxModel:
     """
     from onnxport.model import OnnxModel
 
-    return OnnxModel.load(path)
+    try:
+        return OnnxModel.load(path)
+    except InvalidModelError as error:
+        owners = [item for item in registered() if not item.is_hub and path.suffix.lower() in item.files.reads]
+        if not owners or not path.is_file():
+            raise
+        raise InvalidModelError(
+            f"{str(path)!r} is a file of {owners[0].title}, no ONNX model: onnxport convert {path} -o model.onnx makes one of it"
+        ) from error
 
 
 def one_of(words: list[str] | None, what: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from onnxport.cli import console
 from onnxport.cli.editing import EditOptions, ModelArgument, in_words_of_the_command, one_of
 from onnxport.cli.options import Words, with_options
+from onnxport.errors import InvalidInputError
 
 
 @with_options
@@ -26,6 +28,8 @@ def extract(
 
     with given.outcome(f"cutting {model}"), console.failure_page(given.html, str(model)):
         begin, end = console.words(begin), console.words(end)
+        if given.inputs is not None and ":" not in given.inputs and not Path(given.inputs).exists():
+            raise InvalidInputError(f"no file {given.inputs!r} with example inputs; where the part begins is --from")
         one_of([*(begin or ()), *(end or ())], "--from, --to or both")
         with in_words_of_the_command({"cut_inputs": "--from: ", "cut_outputs": "--to: "}):
             result = convert(

@@ -158,11 +158,28 @@ _WRITTEN = {
     "checkpoint": "--weights net.pt for a factory; the files of a checkpoint of TensorFlow are a source of their own",
     "channels-last": "--inputs-as-nchw x, --outputs-as-nchw y",
 }
+_ENDS = {
+    **dict.fromkeys(("outputs", "output-names", "cut-outputs", "end", "end-nodes", "output-nodes"), "--to NAME"),
+    **dict.fromkeys(("input-names", "cut-inputs", "start", "begin", "input-nodes"), "--from NAME"),
+}
+_SIZES = dict.fromkeys(
+    ("input-shape", "input-shapes", "overwrite-input-shape", "shape", "dynamic", "batch-size", "dim-param"),
+    "x=1x3x224x224, x:0=1 or batch=1 behind the file",
+)
+# By command: options that are written otherwise there than in a conversion.
+_WRITTEN_OF = {
+    "extract": _ENDS,
+    "set-shapes": _SIZES,
+    "rename": dict.fromkeys(
+        ("input-names", "output-names", "rename-inputs", "rename-outputs", "input", "name"), "OLD=NEW behind the file"
+    ),
+}
 
 
 def answer(option: str, command: str, near: Sequence[str], others: Sequence[str] = ()) -> str:
     """How an option that a command has not is written here, or the nearest that it has; `others` are commands that have it."""
-    here = _WRITTEN.get(option.lstrip("-").replace("_", "-").lower())
+    name = option.lstrip("-").replace("_", "-").lower()
+    here = _WRITTEN_OF.get(command.rpartition(" ")[2], {}).get(name, _WRITTEN.get(name))
     if here is not None:
         return f"{option} is no option of {command}{'; here it is written' if here.startswith('-') else ':'} {here}"
     near = [item for item in near if get_close_matches(item.lstrip("-"), [option.lstrip("-")])]

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from onnxport import frameworks
-from onnxport.cli.console import Json, outcome, print_json, say, show
+from onnxport.cli.console import Json, add, outcome, print_json, say, show
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 
@@ -164,10 +164,10 @@ def _show(framework: Framework, to: tuple[OperatorRow, ...], back: tuple[Meaning
     title = f"{framework.title} to ONNX"
     table = Table("operator", "how", "opset", "cases", title=title, title_justify="left", box=None)
     for row in to:
-        table.add_row(row.op, row.about, f">= {row.min_opset}", str(row.cases))
+        add(table, row.op, row.about, f">= {row.min_opset}", str(row.cases))
     show(table)
     table = Table("operator", "versions", "native", title=f"ONNX to {framework.title}", title_justify="left", box=None)
     for item in back:
-        table.add_row(item.op, _versions(item), "yes" if item.native else "")
+        add(table, item.op, _versions(item), "yes" if item.native else "")
     show(table)
     say(f"{framework.title}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it")

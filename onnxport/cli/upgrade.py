@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from onnxport.cli import console
-from onnxport.cli.editing import EditOptions, ModelArgument
-from onnxport.cli.options import Opset, with_options
+from onnxport.cli.editing import EditOptions, ModelArgument, opened
+from onnxport.cli.options import with_options
+from onnxport.errors import InvalidInputError
 
 _DEFAULT = 21  # what deployed runtimes load
+Opset = Annotated[
+    int | None, typer.Option(help=f"Version of ai.onnx, 13 to 28; {_DEFAULT} for a file of an older one.")
+]
 
 
 @with_options
@@ -15,6 +23,9 @@ def upgrade(model: ModelArgument, opset: Opset = None, *, given: EditOptions) ->
     from onnxport.converters.convert import convert
 
     with given.outcome(f"bringing {model} to opset {opset or _DEFAULT}"), console.failure_page(given.html, str(model)):
+        own = opened(model).model.opset_imports.get("", _DEFAULT)
+        if opset is None and own >= _DEFAULT:
+            raise InvalidInputError(f"nothing to do: {model} is at opset {own}: give another with --opset")
         result = convert(
             str(model),
             inputs=given.examples(model),

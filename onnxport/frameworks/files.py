@@ -26,6 +26,10 @@ def of_path(path: str | os.PathLike[str]) -> str:
         hint = "; os.path.expanduser(path) has the folder for ~" if name.startswith("~") else hint
         beside = _readable(place.parent, f"{place.name}.") if place.name else []
         hint = f"; there is {', '.join(beside)}" if beside else hint
+        known = [suffix for item in registered() for suffix in item.files.weights_alone]
+        alone = next((f"{name}{suffix}" for suffix in known if place.name and os.path.exists(f"{name}{suffix}")), None)
+        if alone is not None and not beside:
+            return of_path(alone)  # which refuses it, with the way out
         raise InvalidModelError(f"no file or directory {name!r}{hint}")
     framework = _reader(place, registered()) or _reader(place, discover())
     if framework is not None:

@@ -12,6 +12,18 @@ META_GRAPH = ".meta"  # suffix of the graph beside a checkpoint of TensorFlow 1
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
 
+def _way_out(path: Path) -> str:
+    """Of a file of a checkpoint: its graph is beside it, or stands in no file."""
+    start = path.with_suffix("")
+    graph = start.with_name(start.name + META_GRAPH)
+    if graph.exists():
+        return f"holds the weights of a checkpoint: its graph is {str(graph)!r}, pass that"
+    return (
+        "holds the weights of a checkpoint without a graph: restore it into its model, "
+        f"tf.train.Checkpoint(model=model).restore({str(start)!r}), and pass the model"
+    )
+
+
 def _is_frozen_graph(model: object) -> bool:
     if isinstance(model, (str, os.PathLike)):
         suffix = Path(model).suffix.lower()
@@ -60,6 +72,8 @@ FRAMEWORK = Framework(
     tensor="tf.Tensor",
     files=Files(
         reads=(".pb", ".tflite", META_GRAPH),
+        weights_alone=(".index", ".data-00000-of-00001"),
+        way_out=_way_out,
         folder=Folder("SavedModel", SAVED_MODEL_FILES, "_saved_model"),
         load=Lazy("onnxport.tracing.tensorflow:load"),
         save=Lazy("onnxport.converters.from_onnx.tensorflow:save"),

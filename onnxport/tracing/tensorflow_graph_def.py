@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from difflib import get_close_matches
 from typing import Any
 
 import tensorflow as tf
@@ -74,7 +75,10 @@ def _tensor(graph: tf.Graph, name: str) -> Any:
     try:
         return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
     except (KeyError, ValueError) as error:
-        raise InvalidInputError(f"the GraphDef has no tensor {name!r}") from error
+        tensors = [output for operation in graph.get_operations() for output in operation.outputs]
+        ends = [item.name for item in tensors if item.op.type == "Placeholder" or not item.consumers()]
+        near = get_close_matches(name, [item.name for item in tensors], 3) or ends
+        raise InvalidInputError(f"the GraphDef has no tensor {name!r}; it has {', '.join(near[:5])}") from error
 
 
 def loading(failure: str) -> AbstractContextManager[None]:

@@ -61,6 +61,13 @@ def test_an_option_of_another_tool_is_answered_in_a_line(run, option, answer):
         ),
         (["merge", "a.onnx", "b.onnx", "--io_map", "y=x"], "of onnxport merge: OUTPUT=INPUT behind the two files"),
         (["slim", "a.onnx", "--overwrite-input-shape", "x:1"], "is no option of onnxport slim"),
+        (["extract", "a.onnx", "--outputs", "y"], "is no option of onnxport extract; here it is written --to NAME"),
+        (["extract", "a.onnx", "--cut-inputs", "x"], "of onnxport extract; here it is written --from NAME"),
+        (
+            ["set-shapes", "a.onnx", "--dynamic", "x:0=1"],
+            "of onnxport set-shapes: x=1x3x224x224, x:0=1 or batch=1 behind",
+        ),
+        (["rename", "a.onnx", "--output-names", "y"], "is no option of onnxport rename: OLD=NEW behind the file"),
     ],
 )
 def test_so_do_the_other_commands(run, arguments, answer):

@@ -137,6 +137,7 @@ def test_ops_shows_what_matches(run):
     assert [row["op"] for row in done.json["pytorch"]["to_onnx"]] == ["aten::celu"]
     assert [row["op"] for row in done.json["pytorch"]["from_onnx"]] == ["Celu"]
     assert run("ops", "pytorch", "no_such_*", "--json").json == {"pytorch": {"to_onnx": [], "from_onnx": []}}
+    assert "[time, batch, channels]" in run("ops", "pytorch", "conv_tbc").out  # no markup
     assert run("ops", "pytorch", "no_such_*").out.startswith("no operator has 'no_such_*' in its name")
 
 

@@ -92,6 +92,16 @@ def test_a_checkpoint_gives_what_is_computed_from_what_is_fed(run):
     assert [item["name"] for item in done.json["outputs"]] == ["y"]
     assert "; there is 'trained/model.meta'" in run("tf2onnx", "trained/model").err
     assert "it holds 'trained/model.meta', which can be given" in run("tf2onnx", "trained").err
+    assert "its graph is 'trained/model.meta', pass that" in run("tf2onnx", "trained/model.index").err
+    assert "no tensor 'z:0'; it has y:0, x:0" in run("tf2onnx", "trained/model.meta", "--outputs", "z:0").err
+
+
+def test_a_checkpoint_of_weights_alone_is_answered_with_its_model(run):
+    tf.train.Checkpoint(w=tf.Variable([1.0])).save("saved/weights")
+    for place in ("saved/weights-1", "saved/weights-1.index", "saved/weights-1.data-00000-of-00001"):
+        done = run("convert", place, "-o", "m.onnx")
+        assert (done.code, done.out) == (2, "")
+        assert "tf.train.Checkpoint(model=model).restore('saved/weights-1'), and pass the model" in done.err
 
 
 def test_an_opset_of_old_examples(run, saved):

@@ -138,6 +138,15 @@ def test_integers_stay_within_the_table_they_look_up():
     assert edges.max() <= 4
 
 
+def test_what_is_cast_between_floats_is_drawn_as_any_number():
+    """As a float16 model is that takes float32; what becomes whole needs numbers beyond 1."""
+    half = graph(lambda op, x: op.Tanh(op.Cast(x, to=ir.DataType.FLOAT16)), X)
+    whole = graph(lambda op, x: op.Cast(x, to=INT64), X)
+    small, large = (np.abs(next(DrawnInputs(item.model).first()).leaves[0]).max() for item in (half, whole))
+    assert small < 6
+    assert large > 6
+
+
 DRAWN = {
     "Reshape": (lambda op, x, s: op.Reshape(x, s), [X, ("s", INT64, [2])]),
     "Slice": (lambda op, x, a, b: op.Slice(x, a, b, [1]), [X, ("a", INT64, [1]), ("b", INT64, [1])]),

@@ -126,13 +126,27 @@ REFUSED = [
     ),
     (["set-shapes", "first.onnx", "x=2", "-o", "o.onnx"], "input 'x' has 2 dimensions, 1 are given"),
     (["set-shapes", "first.onnx", "x=2x4", "-o", "o.onnx"], "dimension 1 of 'x' is 3 in the model, not 4"),
+    (
+        ["rename", "first.onnx", "batch=n", "-o", "o.onnx"],
+        "'batch' is a dimension, no value: set_shapes({'batch': 'n'})",
+    ),
+    (["extract", "first.onnx", "--inputs", "h", "--to", "h", "-o", "o.onnx"], "where the part begins is --from"),
     (["upgrade", "missing.onnx", "-o", "o.onnx"], "missing.onnx"),
+    (
+        ["upgrade", "newest.onnx", "-o", "o.onnx"],
+        "nothing to do: newest.onnx is at opset 22: give another with --opset",
+    ),
+    (["slim", "net.pt2", "-o", "o.onnx"], "'net.pt2' is a file of PyTorch, no ONNX model: onnxport convert net.pt2"),
     (["slim", "graphs.txt", "-o", "o.onnx"], "graphs.txt"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[" ".join(row[0][:4]) for row in REFUSED])
 def test_what_does_not_fit_is_refused(run, files, arguments, message):
+    (files / "net.pt2").write_bytes(b"PK program")
+    newest = onnx.load(files / "second.onnx")
+    newest.opset_import[0].version = 22
+    onnx.save(newest, files / "newest.onnx")
     done = run(*arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err, done

@@ -40,7 +40,14 @@ def rename_all(model: ir.Model, values: Mapping[str, str], nodes: Mapping[str, s
     """
     every = list(every_value(model.graph))
     main = [*model.graph.inputs, *model.graph.initializers.values(), *(v for node in model.graph for v in node.outputs)]
-    chosen = _chosen("value", {item.name: item for item in main if item.name}, values)
+    there = {item.name: item for item in main if item.name}
+    sizes = {str(size) for item in model.graph.inputs for size in item.shape or () if isinstance(size, ir.SymbolicDim)}
+    if varying := [old for old in values if old in sizes and old not in there]:
+        raise InvalidInputError(
+            f"{varying[0]!r} is a dimension, no value: set_shapes({{{varying[0]!r}: {values[varying[0]]!r}}}) names it, on the "
+            f"command line onnxport set-shapes {varying[0]}={values[varying[0]]}"
+        )
+    chosen = _chosen("value", there, values)
     _check_free("value", [item.name for item in every if item not in chosen], chosen.values())
     everywhere = list(model.graph.all_nodes())
     named = _chosen("node", {item.name: item for item in everywhere if item.name}, nodes or {})

@@ -69,6 +69,7 @@ FLOAT_RANGES = _by_operand(
         " ".join(f"{name}.{place}" for name in ("RNN", "GRU", "LSTM") for place in (0, 1, 2, 3, 5, 6, 7)),
     ),
 )
+_CASTS = ("Cast", "CastLike")
 # The whole numbers on which operators are defined.
 WHOLE_RANGES = _by_operand(
     (Range(-9, 40, nonzero=True), "Div.1 Mod.1"),
@@ -178,6 +179,8 @@ def number_range(value: ir.Value, dtype: np.dtype) -> Range | None:
     allowed: Range | None = None
     for node, index in consumers(value):
         row = rows.get((node.op_type, index))
+        if node.op_type in _CASTS and is_floating(node.outputs[0]):
+            continue  # between types of floats a number stays what it is
         if row is not None and node.domain in ("", "ai.onnx", "ai.onnx.preview.training"):
             allowed = row if allowed is None else allowed.within(row)
     return allowed
@@ -254,10 +257,9 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
 def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
     """Whether it is settled what a graph gives on NaN and infinities; `products` counts convolutions and products as settled."""
     still_open = _OPEN_ON_NAN if products else _OPEN_ON_NAN | _PRODUCTS
-    casts = ("Cast", "CastLike")
     nodes = list(graph.all_nodes())
     settled = all(not node.domain and node.op_type not in still_open for node in nodes)
-    return settled and all(is_floating(node.outputs[0]) for node in nodes if node.op_type in casts)
+    return settled and all(is_floating(node.outputs[0]) for node in nodes if node.op_type in _CASTS)
 
 
 def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
