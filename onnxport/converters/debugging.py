@@ -21,12 +21,13 @@ from onnxport.graph.atomic import atomic_file, check_folder_of
 from onnxport.graph.provenance import PREFIX
 from onnxport.model import OnnxModel, as_onnx_model
 from onnxport.validation.inquiry import inquire
-from onnxport.validation.node_verdicts import node_verdicts, summary
+from onnxport.validation.node_verdicts import DIFFERS, node_verdicts, summary
 from onnxport.validation.operators import Inquiry, reproducer
 from onnxport.validation.parties import Party
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
 
+_MARKS = "onnxport"  # the domain of nodes that mark others in a picture
 
 def debug(
     source: object,
@@ -94,7 +95,8 @@ def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes
     """The file at `path`, with the verdict of `inquiry` on each node in its description; and how many have which verdict.
 
     Weights in data files stay there. A viewer that shows one line of a description has each number as a property of its own too,
-    and the whole as properties of the graph.
+    and the whole as properties of the graph. A viewer draws no properties: a node of ours, that gives nothing, hangs on each value
+    that is wrong by itself.
     """
     verdicts = node_verdicts(as_onnx_model(path).model, inquiry)
     proto = onnx.load(os.fspath(path), load_external_data=False)
@@ -108,6 +110,12 @@ def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes
         described.doc_string = "\n".join(filter(None, [about, described.doc_string]))
     wrong = {f"differs {i}": item.node or item.output for i, item in enumerate(inquiry.wrong, start=1)}
     _set(proto.graph, {"outputs": "differ" if inquiry.failed else "agree", "on inputs": inquiry.inputs, **wrong})
+    for item in inquiry.wrong:
+        mark = proto.graph.node.add(op_type=DIFFERS, domain=_MARKS, input=[item.output])
+        mark.name, mark.doc_string = f"{DIFFERS}: {item.node or item.output}", verdicts[item.output].text
+        _set(mark, dict(verdicts[item.output].numbers))
+    if inquiry.wrong:
+        proto.opset_import.add(domain=_MARKS, version=1)
     return proto.SerializeToString(), counts
 
 
