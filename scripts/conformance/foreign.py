@@ -14,6 +14,7 @@ stopped.
 from __future__ import annotations
 
 import collections
+import copy
 import os
 import tempfile
 import warnings
@@ -48,19 +49,24 @@ class Reference:
         import onnx_ir as ir
         import onnxruntime as ort
 
+        from onnxport.graph.protos import to_proto
+        from onnxport.graph.runtimes.fitting import unrounded
         from onnxport.tracing.onnx import load_model
         from onnxport.validation.numerics import of_model
 
         self.path = path
         self.sessions = []
+        model = load_model(path)
+        exact = unrounded(model)  # a file may let onnxruntime round what it multiplies
+        self.proto = None if exact is None else to_proto(exact)
+        source = str(path) if self.proto is None else self.proto.SerializeToString()
         for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
             options = ort.SessionOptions()
             options.graph_optimization_level, options.log_severity_level = level, 4
             options.intra_op_num_threads = 1
-            self.sessions.append(ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]))
+            self.sessions.append(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
         self.names = [item.name for item in self.sessions[0].get_inputs()]
         self.outputs = [item.name for item in self.sessions[0].get_outputs()]
-        model = load_model(path)
         self.length = of_model(model).length
         tensors = [tensor.dtype for tensor in (v.const_value for v in model.graph.initializers.values()) if tensor]
         # Files in float16 that take and give float32 compute in float16, and a runtime may round less often.
@@ -104,7 +110,7 @@ class Reference:
         units = {onnx.TensorProto.FLOAT: 3, onnx.TensorProto.FLOAT16: 1}
         runs = []
         for most in (1 << 62, 1 << 62, 1 << 62, 1 << 10, 1 << 10, 1 << 10):
-            proto = onnx.load(self.path)
+            proto = onnx.load(self.path) if self.proto is None else copy.deepcopy(self.proto)
             for tensor in proto.graph.initializer:
                 if tensor.data_type in units and np.prod(tensor.dims) <= most:
                     held = onnx.numpy_helper.to_array(tensor).copy()

@@ -92,6 +92,26 @@ def test_a_source_of_quantised_weights_is_run_by_its_own_numbers():
     assert runner.session.backend == "onnxruntime"
 
 
+def test_a_source_that_may_round_an_operand_runs_without_that():
+    """At `accuracy_level` 4, which files for CPUs have, onnxruntime rounds x to 8 bits; what a graph says it does not."""
+    rng = np.random.default_rng(0)
+    held = [("w", rng.integers(0, 256, (4, 2, 16), np.uint8)), ("s", rng.uniform(0.05, 0.1, 8).astype(F))]
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> blocks (float[N, 64] x) => (float[N, 4] y)
+        {y = com.microsoft.MatMulNBits <K = 64, N = 4, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s)}"""
+    )
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in held)
+    x = rng.standard_normal((3, 64)).astype(F)
+    graph = ir.from_proto(model)
+    runner = OnnxRunner(Session(graph), "file", None, graph)
+    rounded = runner.session.run({"x": x})[0]
+    runner.by_the_specification()
+    nibbles = np.stack([held[0][1] & 15, held[0][1] >> 4], -1).reshape(4, 2, 32).astype(np.float64) - 8
+    exact = x @ (nibbles * held[1][1].reshape(4, 2, 1)).reshape(4, 64).T
+    assert np.abs(runner.session.run({"x": x})[0] - exact).max() < 1e-5 < np.abs(rounded - exact).max()
+    assert "accuracy_level=1" in runner.setting
+
+
 def test_reference_is_the_direct_graph_and_an_unknown_runtime_is_refused():
     build, inputs = (lambda op, x: op.Softplus(x)), [REALS]
     direct = OnnxModel(written(build, inputs, 21, "reference"), runtime="reference")

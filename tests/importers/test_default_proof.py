@@ -4,8 +4,10 @@ import random
 import warnings
 
 import numpy as np
+import onnx
 import pytest
 
+import onnxport
 from scripts.conformance import onnx_backend
 
 SAMPLE, SEED = 60, 20261122
@@ -38,3 +40,15 @@ def test_a_sample_of_the_node_tests_is_proved_on_drawn_inputs():
         warnings.simplefilter("ignore")
         outcomes = [onnx_backend.proved(case, "pytorch") for case in random.Random(SEED).sample(tests, SAMPLE)]
     assert [item for item in outcomes if item.verdict != "passed"] == []
+
+
+@pytest.mark.pytorch
+def test_what_lies_at_a_place_that_is_no_number_is_left_open():
+    """onnxruntime takes an offset of NaN for a place outside, with a value of 0."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 19]> deform
+        (float[N, 1, 3, 3] x, float[N, 8, 2, 2] offsets) => (float[N, 1, 2, 2] y)
+        {w = Constant <value = float[1, 1, 2, 2] {1.0, 2.0, 3.0, 4.0}> ()
+         y = DeformConv <kernel_shape = [2, 2]> (x, w, offsets)}"""
+    )
+    assert onnxport.convert(model, to="pytorch").onnxport_report.passed

@@ -96,6 +96,25 @@ def parted_by_threads(model: ir.Model) -> str:
     return next(parted, "")
 
 
+# MatMulNBits: above this `accuracy_level` onnxruntime may round the other operand, at 4 to 8 bits.
+_UNROUNDED = 1
+
+
+def unrounded(model: ir.Model) -> ir.Model | None:
+    """The model with products that round no operand, which it leaves to onnxruntime; None where it has no such leave."""
+    if not any(map(_may_round, every_node(model.graph))):
+        return None
+    copy = model.clone()
+    for node in filter(_may_round, every_node(copy.graph)):
+        node.attributes.add(ir.AttrInt64("accuracy_level", _UNROUNDED))
+    return copy
+
+
+def _may_round(node: ir.Node) -> bool:
+    product = (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
+    return product and node.attributes.get_int("accuracy_level", 0) > _UNROUNDED
+
+
 class _Fitting:
     """One run over a model."""
 

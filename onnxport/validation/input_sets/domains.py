@@ -108,7 +108,7 @@ _SIZES = {
 # Operators whose results on NaN or infinities ONNX leaves open, so that runtimes differ there: a choice by order, a saturation,
 # an approximation, a step of an algorithm.
 _OPEN_ON_NAN = frozenset(
-    "ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Celu Clip Cos DFT Det DynamicQuantizeLinear Elu "
+    "ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Celu Clip Cos DFT DeformConv Det DynamicQuantizeLinear Elu "
     "FlexAttention GRU Gelu GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish Hardmax "
     "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax Loop LpNormalization LpPool MaxPool MaxUnpool "
     "MeanVarianceNormalization Mish Mod Multinomial NonMaxSuppression Pow QuantizeLinear RMSNormalization RNN "

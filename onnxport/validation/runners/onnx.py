@@ -15,7 +15,7 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
-from onnxport.graph.runtimes.fitting import misread, parted_by_threads
+from onnxport.graph.runtimes.fitting import misread, parted_by_threads, unrounded
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
@@ -67,10 +67,14 @@ class OnnxRunner(Runner):
     def by_the_specification(self) -> None:
         """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition.
 
-        Where only its optimisations do not, it runs the graph node by node; where numbers depend on its threads, with one.
+        Where only its optimisations do not, it runs the graph node by node; where numbers depend on its threads, with one;
+        where the file lets it round an operand, without that.
         """
         if self.graph is None or self.session.backend != "onnxruntime":
             return
+        if (exact := unrounded(self.graph)) is not None:
+            self.graph, self.session = exact, Session(exact)
+            self.setting = "with accuracy_level=1: at 4, MatMulNBits of onnxruntime rounds its other operand to 8 bits"
         if reason := misread(self.graph):
             self._turn_to_reference(self.graph, reason)
         elif misread(self.graph, optimised=True):
