@@ -27,6 +27,7 @@ from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import every_node
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.passes.linear_models import write_linear_models
 from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.graph.runtimes.pools import without_questions
 from onnxport.opset_maps import maps
@@ -81,6 +82,7 @@ class Walk:
         moved = without_questions(with_source_weights(model))
         self.model = moved if moved is not model else model.clone()
         infer(self.model)
+        write_linear_models(self.model)
         self.xp = xp
         self.native = native
         self._unsupported: list[Unsupported] = []
