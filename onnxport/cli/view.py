@@ -32,8 +32,9 @@ def view(
 ) -> None:
     """Shows a file in the browser by netron, until the command is interrupted.
 
-    With --source each node's properties say whether it agrees with the source, by how much, and where it comes from; a node "differs",
-    of no file, hangs on each that is wrong by itself. The page is netron's, which asks for consent once and reports its own use to its maker.
+    With --source each node's properties say whether it agrees with the source, by how much, and where it comes from; a node
+    "differs", of no file, hangs on each that is wrong by itself. The page is netron's, which asks for consent once and reports
+    its own use to its maker.
     """
     counts: dict[str, int] = {}
     wrong: list[str] = []

@@ -29,6 +29,7 @@ from onnxport.validation.values import leaves_of
 
 _MARKS = "onnxport"  # the domain of nodes that mark others in a picture
 
+
 def debug(
     source: object,
     converted: object,
@@ -95,8 +96,8 @@ def with_verdicts(inquiry: Inquiry, path: str | os.PathLike[str]) -> tuple[bytes
     """The file at `path`, with the verdict of `inquiry` on each node in its description; and how many have which verdict.
 
     Weights in data files stay there. A viewer that shows one line of a description has each number as a property of its own too,
-    and the whole as properties of the graph. A viewer draws no properties: a node of ours, that gives nothing, hangs on each value
-    that is wrong by itself.
+    and the whole as properties of the graph. A viewer draws no properties: a node of ours, that gives nothing, hangs on each
+    value that is wrong by itself.
     """
     verdicts = node_verdicts(as_onnx_model(path).model, inquiry)
     proto = onnx.load(os.fspath(path), load_external_data=False)
