@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from onnxport.errors import InvalidInputError
 
@@ -16,6 +16,21 @@ def check_path(path: object, option: str = "path") -> None:
     """
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         raise InvalidInputError(f"{option}={path!r}: the path of a file, such as 'model.onnx'")
+
+
+def check_batches(given: object) -> None:
+    """Refuses what gives batches one after the other where one is needed: a loader, a data set, a generator.
+
+    Raises:
+        InvalidInputError: it is such.
+    """
+    kind = type(given).__name__
+    if isinstance(given, Iterator) or kind.endswith("DataLoader") or hasattr(given, "element_spec"):
+        first = "next(batches)" if isinstance(given, Iterator) else "next(iter(batches))"
+        raise InvalidInputError(
+            f"inputs= is a {kind.lstrip('_')}, which gives batches one after the other: pass one, inputs={first}, of it the "
+            "inputs alone where it holds labels too"
+        )
 
 
 def check_is_mapping(given: object, option: str, example: str) -> None:

@@ -22,9 +22,11 @@ _NO_MEMORY = (
     "can't allocate memory",
 )
 _SHORT = 300  # characters
-# What Keras and TensorFlow put before the reason, and the names of nodes that TensorFlow puts around it.
+# What Keras and TensorFlow put before the reason; places in PyTorch's own code, and TensorFlow's names of nodes around it.
 _NO_REASONS = ("Exception encountered when calling", "Graph execution error", "Detected at node", 'File "')
-_NODES = re.compile(r"\{\{function_node [^}]*\}\}\s*|\s*\[\[\{\{node [^}]*\}\}\]\]|\s*\[Op:\w+\](?: name:.*)?")
+_NODES = re.compile(
+    r"\[enforce fail at [^\]]*\] *[.:]? *|\{\{function_node [^}]*\}\}\s*|\s*\[\[\{\{node [^}]*\}\}\]\]|\s*\[Op:\w+\](?: name:.*)?"
+)
 
 
 def first_line(error: BaseException) -> str:

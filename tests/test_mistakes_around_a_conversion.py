@@ -165,7 +165,7 @@ def test_what_is_no_model_or_no_input_is_named():
         ([dense], {}, ["a list of Linear is no model", "one model at a time"]),
         ((dense, None), {}, ["a tuple of Linear, NoneType is no model"]),
         (Hasty(), {}, ["Hasty holds no parameters", "super().__init__()"]),
-        (dense, {"inputs": (item for item in [X])}, ["'input' is a generator", "inputs=(x,)"]),
+        (dense, {"inputs": (item for item in [X])}, ["inputs= is a generator", "inputs=next(batches)"]),
         (dense, {"inputs": {torch.ones(4)}}, ["'input' is a set;", "pass tensors"]),
         (dense, {"output": 3}, ["output=3", "'model.onnx'"]),
         (dense, {"output": io.BytesIO()}, ["output=<_io.BytesIO", "the path of a file"]),

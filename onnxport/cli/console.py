@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shlex
 import sys
 import traceback
@@ -142,18 +143,23 @@ def _logged() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
+# How an example is given to a function of the package, and here.
+_EXAMPLES = re.compile(r"\bpass inputs=\(\.\.\.\)(, example tensors to trace it with)?")
+
+
 def _fail(error: Exception, as_json: bool, code: int, verbose: bool) -> None:
     if verbose:
         traceback.print_exception(error, file=sys.stderr)
+    text = _EXAMPLES.sub("give --inputs or --input-shape", str(error))
     if as_json:
-        failure: dict[str, Any] = {"error": {"type": type(error).__name__, "message": str(error)}}
+        failure: dict[str, Any] = {"error": {"type": type(error).__name__, "message": text}}
         if isinstance(error, UnsupportedOperator):
             failure["error"]["operators"] = [vars(item) for item in error.operators]
         if isinstance(error, ValidationError):
             failure["validation"] = error.report.to_dict()
         print_json(failure)
     else:
-        say(f"error: {error}", to=err)
+        say(f"error: {text}", to=err)
     raise typer.Exit(code) from None
 
 

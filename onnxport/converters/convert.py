@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from onnxport import frameworks
-from onnxport.argument_types import check_is_mapping, check_switches
+from onnxport.argument_types import check_batches, check_is_mapping, check_switches
 from onnxport.converters.convert_options import ConvertOptions
 from onnxport.converters.domains import declare
 from onnxport.converters.foreign_keywords import explained
@@ -200,6 +200,7 @@ def convert(
         raise InvalidInputError(f"validate={validate!r}: True, or False for no proof")
     if isinstance(inputs, os.PathLike) or (isinstance(inputs, str) and not source.takes_table):
         raise InvalidInputError(f"inputs={str(inputs)!r} is a path: read the file first, inputs=(numpy.load(path),)")
+    check_batches(inputs)
     check_tolerances(rtol, atol, validate=validate)
     engines = _witnesses(runtimes, source, target, proved=validate and dtype is None)
     first, further = _examples(inputs, source, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,9 @@ def get(name: str) -> Framework:
         framework = _find(name)
     if framework is None:
         names = {known for item in registered() for known in _names(item)} | {point.name for point in _entry_points()}
-        raise InvalidInputError(f"unknown framework {name!r}: one of {', '.join(sorted(names))}")
+        near = get_close_matches(name, sorted(names), 1) if isinstance(name, str) else []
+        meant = f"did you mean {near[0]!r}? There are" if near else "one of"
+        raise InvalidInputError(f"unknown framework {name!r}: {meant} {', '.join(sorted(names))}")
     return framework
 
 

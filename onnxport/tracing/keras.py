@@ -189,8 +189,12 @@ def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> 
         place = user_line(error)
         raise TracingError(
             f"{place}{chr(10) if place else ''}Keras can't call {model.name!r} on the inputs: {type(error).__name__}: "
-            f"{first_line(error)}\nSee that model(*inputs) runs first."
+            f"{first_line(error)}\nGiven are {_listed(args, named)}: see that model(*inputs) runs first."
         ) from error
+
+
+def _listed(args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    return ", ".join([f"{len(args)} by position"] * bool(args) + [repr(name) for name in named]) or "none"
 
 
 def variable_names(model: keras.Layer) -> dict[int, str]:

@@ -139,6 +139,7 @@ def trace_static(model: object, inputs: object, kwargs: Mapping[str, Any] | None
 
 def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Call:
     if inputs is None and not kwargs:
+        as_module(model)  # what is none is refused as such
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )

@@ -33,8 +33,15 @@ def _module_of(model: object) -> torch.nn.Module:
             raise InvalidModelError(
                 f"{type(model).__qualname__} holds no parameters yet: its __init__ lacks super().__init__()"
             )
+        if isinstance(model, (torch.nn.ModuleList, torch.nn.ModuleDict)) and not _computes(model):
+            raise InvalidModelError(
+                f"{type(model).__qualname__} holds modules and computes nothing: pass the module that calls them, or "
+                "torch.nn.Sequential(*modules) where each takes what the one before gives"
+            )
         original = getattr(model, "_orig_mod", None)  # what torch.compile returns
         return original if isinstance(original, torch.nn.Module) else model
+    if isinstance(model, torch.Tensor):
+        raise InvalidModelError(f"a Tensor of {list(model.shape)} is no model: pass the module itself, or a function")
     if not callable(model):
         raise InvalidModelError(
             f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable: pass the module itself"
@@ -46,6 +53,11 @@ def _module_of(model: object) -> torch.nn.Module:
     for name, child in _used_modules(model):
         module.add_module(name, child)
     return with_forward(module.eval() if not any(True for _ in module.children()) else module, model)
+
+
+def _computes(module: torch.nn.Module) -> bool:
+    """Whether a module has a forward of its own."""
+    return type(module).forward is not torch.nn.Module.forward or "forward" in vars(module)
 
 
 def with_forward(

@@ -133,6 +133,7 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
         if array.ndim == 0 and array.dtype.kind in "OUS":
             raise InvalidInputError(f"inputs={inputs!r} is one text: give a list of documents, inputs=[text]")
         one = "; one row is X.reshape(1, -1)" if array.ndim == 1 else ""
+        one = "; a column of a table is series.to_frame()" if hasattr(inputs, "to_frame") else one
         raise InvalidInputError(
             f"a table of rows and columns is needed, the inputs have the shape {list(array.shape)}{one}"
         )

@@ -16,6 +16,8 @@ from onnxport.tracing.tensorflow_names import output_name, tensors_of
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 from onnxport.tracing.tensorflow_reasons import reason
 
+_LISTED = "A list is one argument of the function: pass a tuple with an item for each, inputs=(x,)."
+
 
 def concrete(
     function: Callable[..., Any], inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object
@@ -38,7 +40,8 @@ def concrete(
     args, named = example_arguments(inputs, kwargs)
     parameters = parameters_of(function)
     dynamic = Dynamic(dynamic_shapes, [*positional(parameters, len(args)), *named])
-    return traced(traceable, *dynamic.specs(args, named, parameters))
+    listed_inputs = isinstance(inputs, list)
+    return traced(traceable, *dynamic.specs(args, named, parameters), otherwise=_LISTED if listed_inputs else "")
 
 
 def traced(
@@ -46,8 +49,10 @@ def traced(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     hint: str = "",
+    *,
+    otherwise: str = "",
 ) -> Any:
-    """The concrete function of a `tf.function` on specs.
+    """The concrete function of a `tf.function` on specs; `otherwise` is the way out of an error that does not tell it.
 
     Raises:
         TracingError: the user's code or TensorFlow fails while tracing.
@@ -58,7 +63,7 @@ def traced(
     except Exception as error:  # user code runs while tracing
         if hint and isinstance(error, (TypeError, ValueError)):
             raise InvalidInputError(f"the function can't be traced without example inputs: {hint}") from error
-        raise TracingError(reason(error)) from error
+        raise TracingError(reason(error, otherwise)) from error
 
 
 def of_concrete(

@@ -14,7 +14,7 @@ from onnxport.tracing.tensorflow_names import paths
 
 
 def example_arguments(inputs: object, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of the example inputs: a tuple or list is positional, a dict is by name."""
+    """Positional and keyword arguments of the example inputs: a tuple is positional, a dict by name, all else one argument."""
     named = dict(kwargs or {})
     if inputs is None:
         return (), named

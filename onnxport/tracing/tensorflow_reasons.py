@@ -27,8 +27,8 @@ _OTHERWISE = "Mend that, or pass inputs that fit it."
 _MOST = 300
 
 
-def reason(error: Exception) -> str:
-    """Three lines at most: where in the user's code, why, and what to do."""
+def reason(error: Exception, otherwise: str = "") -> str:
+    """Three lines at most: where in the user's code, why, and what to do; `otherwise` where the error does not tell."""
     text = str(error)
     frames = list(_FRAME.finditer(text))
     user = [item for item in frames if not _LIBRARY.search(item["file"]) and not item["file"].startswith(_OWN)]
@@ -38,4 +38,5 @@ def reason(error: Exception) -> str:
     rest = reason_of(ValueError(rest)).partition(" Received args:")[0].partition(" You can attempt the following")[0]
     why = f"TensorFlow can't trace the model: {kind}: {rest}"[:_MOST]
     way_out = next((way for sign, way in _WAYS.items() if sign in text), _OTHERWISE)
+    way_out = otherwise or way_out
     return "\n".join([*([place] if place else []), why, way_out])

@@ -6,6 +6,7 @@ import copy
 import itertools
 from inspect import signature
 
+import numpy as np
 import torch
 
 from onnxport.errors import InvalidInputError, first_line
@@ -77,6 +78,8 @@ def _message(model: object, own: torch.nn.Module, call: Call, error: Exception) 
 def _described(leaf: object) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"{_name(leaf.dtype)}{list(leaf.shape)}"
+    if isinstance(leaf, np.ndarray):
+        return f"an array of {'texts' if leaf.dtype.kind in 'SU' else leaf.dtype.name}, {list(leaf.shape)}"
     plain = not isinstance(leaf, (bool, int, float, str, type(None)))  # others name an address, or all that they hold
     return f"a {type(leaf).__name__}" if plain else f"{type(leaf).__name__} {str(leaf)[:40]}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,9 @@ def _outputs_of_method(model: BaseEstimator, method: str, title: str) -> list[Ou
     if method == "raw_scores" and raw_scores(model) is None:
         raise InvalidInputError(f"{type(model).__name__} has no raw scores of XGBoost, LightGBM or CatBoost")
     if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
-        raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
+        near = get_close_matches(method, [name for name in dir(model) if not name.startswith("_")], 1)
+        meant = f": did you mean {near[0]!r}?" if near else ""
+        raise InvalidInputError(f"{type(model).__name__} has no method {method!r}{meant}")
     if method.startswith(("fit", "partial_fit", "score_metric", "set_", "get_")) or method == "score":
         raise InvalidInputError(
             f"methods: {method!r} of {type(model).__name__} infers nothing from rows alone, as predict does"

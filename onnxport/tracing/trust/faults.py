@@ -59,6 +59,10 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
         raise InvalidModelError(f"no file {str(path)!r}")
     with place.open("rb") as file:
         start = file.read(len(_LFS))
+    if start.lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        raise InvalidModelError(
+            f"{str(path)!r} is a page of HTML, as downloads that fail leave behind: fetch the file itself"
+        )
     if start == _LFS:
         raise InvalidModelError(f"{str(path)!r} is a pointer of Git LFS, not the file itself: git lfs pull fetches it")
     if not start:

@@ -295,7 +295,9 @@ def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str])
             if not item.optional:
                 line = user_line(error)
                 place = f" (at {line})" if line else ""
-                given = ", ".join(_described(leaf) for leaf in own)
+                example = parties.source.example
+                names = example.names if example is not None and 1 < len(example.names) == len(own) else [""] * len(own)
+                given = ", ".join(f"{name} {_described(leaf)}".strip() for name, leaf in zip(names, own, strict=True))
                 raise InvalidInputError(
                     f"the source model can't run on the inputs: {described}{place}\ngiven: {given}: pass inputs that the model "
                     "itself runs on"

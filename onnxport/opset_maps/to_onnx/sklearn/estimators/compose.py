@@ -131,8 +131,8 @@ def _indices(model: BaseEstimator, selected: Selection, x: Table) -> list[int]:
         return chosen
     if missing:
         raise UnsupportedOperator(
-            f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has; pass a DataFrame as inputs=, "
-            "of numbers, strings and booleans"
+            f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has, they have "
+            f"{', '.join(map(repr, place))}; pass a DataFrame as inputs=, of numbers, strings and booleans"
         )
     return [place[name] for name in wanted]
 
