@@ -123,6 +123,10 @@ MISTAKES = {
         lambda: (LogisticRegression().fit(X, X[:, 0] > 0.5), {"inputs": X, "methods": ["predict_prob"]}),
         ["LogisticRegression has no method 'predict_prob': did you mean 'predict_proba'?"],
     ),
+    "a smaller type for an estimator": (
+        lambda: (StandardScaler().fit(X), {"inputs": X, "dtype": "float16"}),
+        ["dtype= means nothing for an estimator", "convert the ONNX model with it in a second step"],
+    ),
     "a history": (lambda: (keras.callbacks.History(), {}), ["History is no Keras model or layer"]),
     "a constant": (lambda: (tf.constant([1.0]), {}), ["nothing to trace", "the function or module that computes"]),
 }

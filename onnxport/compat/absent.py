@@ -17,6 +17,7 @@ _HERE = "onnxport.compat."
 PEERS = ("onnx2torch", "skl2onnx", "tf2onnx")
 
 _REGISTER = "onnxport.register_to_onnx('sklearn', 'Class.method') adds a class of your own"
+_FROM_ONNX = "onnxport.register_from_onnx('pytorch', 'domain', 'Op', since=1) adds an operator of your own"
 _GRAPH_DEF = (
     "tf2onnx.convert.from_graph_def(graph.as_graph_def(), input_names=[...], output_names=[...]) does its work here"
 )
@@ -27,6 +28,12 @@ _EDIT = "onnxport.OnnxModel.load(file) gives .summary(), .rename(), .cut() and .
 _INSTEAD = {
     "": "it has onnx2torch, skl2onnx, tf2onnx, torch and their functions; docs/migrate shows other tools",
     "onnx2torch": "it has convert, converter, node_converters, utils; onnxport.convert(model, to='pytorch') does the rest",
+    "onnx2torch.node_converters": _FROM_ONNX,
+    "onnx2torch.onnx_graph": _FROM_ONNX,
+    "onnx2torch.onnx_node": _FROM_ONNX,
+    "onnx2torch.onnx_tensor": _FROM_ONNX,
+    "onnx2torch.utils.common": _FROM_ONNX,
+    "onnx2torch.utils.safe_shape_inference": "onnx.shape_inference.infer_shapes gives types and shapes",
     "skl2onnx": "it has convert_sklearn, to_onnx, wrap_as_onnx_mixin, common.data_types, helpers.onnx_helper; "
     + _REGISTER,
     "skl2onnx.algebra.complex_functions": "write the distance of OnnxSub, OnnxMul and OnnxReduceSumApi11",

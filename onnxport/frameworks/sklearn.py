@@ -21,6 +21,8 @@ FRAMEWORK = Framework(
             instead={
                 "kwargs": "an estimator takes one table of samples: pass it as inputs",
                 "dynamic_shapes": "the number of samples varies always, the columns never do",
+                "dtype": "the graph has the types of the rows: convert the ONNX model with it in a second step",
+                "keep_io_types": "only a conversion of the ONNX model with dtype= has types to keep",
             },
         ),
     ),

@@ -38,6 +38,8 @@ IMPORTS = {
     "from onnxport.compat.skl2onnx.sklapi import WOETransformer": "no skl2onnx.sklapi.WOETransformer: it has Cast",
     "from onnxport.compat.skl2onnx.tutorial import measure_time": "no skl2onnx.tutorial: timeit measures",
     "from onnxport.compat.onnx2torch.node_converters.base import OnnxToTorchModule": "no onnx2torch.node_converters.base",
+    "from onnxport.compat.onnx2torch.onnx_node import OnnxNode": "onnxport.register_from_onnx('pytorch', 'domain', 'Op'",
+    "from onnxport.compat.onnx2torch.utils.common import OperationConverterResult": "onnxport.register_from_onnx('pytorch'",
     "from onnxport.compat.onnx2torch import covert": "did you mean convert?",
     "from onnxport.compat.torch.onnx import symbolic_helper": "no torch.onnx.symbolic_helper: onnxport.register_to_onnx",
     "from onnxport.compat.torch.onnx.symbolic_helper import parse_args": "no torch.onnx.symbolic_helper",
