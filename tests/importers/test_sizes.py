@@ -25,7 +25,8 @@ GRAPHS = {
     # Both ends are read from vectors whose length the file does not tell, as in torch.onnx's EmbeddingBag.
     "a slice between slices": (
         """(float[N, 6] x, int64[P] bounds, int64 i) => (float[1, 6] y)
-        {minus = Constant <value = int64[1] {-1}> () one = Constant <value = int64 {1}> () two = Constant <value = int64 {2}> ()
+        {minus = Constant <value = int64[1] {-1}> () one = Constant <value = int64 {1}> ()
+         two = Constant <value = int64 {2}> ()
          zero = Constant <value = int64[1] {0}> () a = Reshape (i, minus) b = Add (a, one) c = Add (a, two)
          first = Slice (bounds, a, b) last = Slice (bounds, b, c) h = Slice (x, first, last) y = ReduceSum (h, zero)}""",
         [(4, 6), (5, 6)],
@@ -42,7 +43,8 @@ GRAPHS = {
     ),
     "a range of floats up to a size": (
         """(float[N, T] x) => (float[N, T] y)
-        {one = Constant <value = int64 {1}> () start = Constant <value = float {0.0}> () step = Constant <value = float {1.0}> ()
+        {one = Constant <value = int64 {1}> () start = Constant <value = float {0.0}> ()
+         step = Constant <value = float {1.0}> ()
          s = Shape (x) n = Gather (s, one) end = Cast <to = 1> (n) places = Range (start, end, step) y = Mul (x, places)}""",
         [(2, 5), (3, 8)],
         [{}, {}],
@@ -54,10 +56,45 @@ GRAPHS = {
         [(2, 2, 6, 8), (1, 2, 7, 9)],
         [{}, {}],
     ),
+    "a branch that makes a tensor of a size": (
+        """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () s = ReduceSum <keepdims = 0> (x) c = Greater (s, zero)
+         y = If (c) <then_branch = a () => (float[N, 4] p)
+                {t = Shape (x) u = ConstantOfShape <value = float[1] {2.0}> (t) p = Mul (x, u)},
+             else_branch = b () => (float[N, 4] q) {n = Shape (x) m = Cast <to = 1> (n)
+                 o = ReduceSum <keepdims = 0> (m) q = Sub (x, o)}>}""",
+        [(2, 4), (3, 4)],
+        [{}, {}],
+    ),
+    # x[x < 0] = 0.5
+    "elements written where a condition holds": (
+        """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () half = Constant <value = float {0.5}> ()
+         flat = Constant <value = int64[1] {-1}> () first = Constant <value = int64[1] {0}> () c = Less (x, zero)
+         places = NonZero (c)
+         rows = Transpose <perm = [1, 0]> (places) all = Reshape (c, flat) ones = Cast <to = 7> (all)
+         count = ReduceSum (ones, first) values = Expand (half, count)
+         y = ScatterND (x, rows, values)}""",
+        [(2, 4), (3, 4)],
+        [{}, {}],
+    ),
+    # A row for each place at which a condition holds, scaled, as experts take the words that are routed to them.
+    "rows picked where a condition holds": (
+        """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () one = Constant <value = int64[1] {1}> ()
+         axis = Constant <value = int64[1] {0}> () m = ReduceMean <axes = [1], keepdims = 0> (x) c = Greater (m, zero)
+         at = NonZero (c) rows = Squeeze (at, axis)
+         h = Gather (x, rows) s = Shape (h) w = Gather (m, rows) k = Unsqueeze (w, one) wide = Expand (k, s)
+         g = Mul (h, wide)
+         index = Unsqueeze (rows, one) all = Expand (index, s) y = ScatterElements <axis = 0> (x, all, g)}""",
+        [(5, 4), (7, 4)],
+        [{}, {}],
+    ),
     # torch.onnx's older exporter writes torch's pad of computed widths so: rows of pairs, turned around and transposed.
     "padding by differences of sizes": (
         """(float[N, 2, H, W] x) => (float[N, 2, H, W] y)
-        {two = Constant <value = int64 {2}> () three = Constant <value = int64 {3}> () axis = Constant <value = int64[1] {0}> ()
+        {two = Constant <value = int64 {2}> () three = Constant <value = int64 {3}> ()
+         axis = Constant <value = int64[1] {0}> ()
          half = Constant <value = int64 {2}> () rest = Constant <value = int64[4] {0, 0, 0, 0}> ()
          rows = Constant <value = int64[2] {-1, 2}> () flat = Constant <value = int64[1] {-1}> ()
          last = Constant <value = int64[1] {-1}> () far = Constant <value = int64[1] {-9223372036854775807}> ()
@@ -66,7 +103,8 @@ GRAPHS = {
          large = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (small, , k)
          s = Shape (x) t = Shape (large)
          h = Gather (s, two) w = Gather (s, three) g = Gather (t, two) v = Gather (t, three)
-         dh = Sub (h, g) dw = Sub (w, v) top = Div (dh, half) left = Div (dw, half) bottom = Sub (dh, top) right = Sub (dw, left)
+         dh = Sub (h, g) dw = Sub (w, v) top = Div (dh, half) left = Div (dw, half) bottom = Sub (dh, top)
+         right = Sub (dw, left)
          a = Unsqueeze (left, axis) b = Unsqueeze (right, axis) c = Unsqueeze (top, axis) d = Unsqueeze (bottom, axis)
          all = Concat <axis = 0> (a, b, c, d, rest) pairs = Reshape (all, rows)
          turned = Slice (pairs, last, far, axis, last) by = Transpose <perm = [1, 0]> (turned) pads = Reshape (by, flat)

@@ -69,6 +69,12 @@ def _opaque(item: object) -> bool:
     return not isinstance(item, torch.Tensor)
 
 
+def _with_tensors(values: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The values with these in place of their tensors."""
+    rest = iter(tensors)
+    return [next(rest) if torch.is_tensor(x) else x for x in values]
+
+
 class Cond(nn.Module):
     """ONNX's If."""
 
@@ -80,12 +86,14 @@ class Cond(nn.Module):
     def forward(self, condition: torch.Tensor, then_values: Sequence[Any], else_values: Sequence[Any]) -> Any:
         """The outputs of the branch that the condition picks."""
         if torch.compiler.is_compiling() and isinstance(condition, torch.Tensor):
-            count = len(then_values)
+            # torch's operator takes tensors alone; sizes and devices stay with the branch.
+            given = [tuple(x for x in values if torch.is_tensor(x)) for values in (then_values, else_values)]
+            count = len(given[0])
             return torch.cond(
                 condition.reshape(()),
-                lambda *xs: tuple(x.clone() for x in self.then_branch(*xs[:count])),
-                lambda *xs: tuple(x.clone() for x in self.else_branch(*xs[count:])),
-                (*then_values, *else_values),
+                lambda *xs: tuple(x.clone() for x in self.then_branch(*_with_tensors(then_values, xs[:count]))),
+                lambda *xs: tuple(x.clone() for x in self.else_branch(*_with_tensors(else_values, xs[count:]))),
+                (*given[0], *given[1]),
             )
         return self.then_branch(*then_values) if bool(condition) else self.else_branch(*else_values)
 

@@ -20,9 +20,14 @@ Tensor: TypeAlias = torch.Tensor
 
 
 rule(torch.Tensor.item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
+def numbers(x: torch.Tensor) -> list[Any]:
+    """The elements of a vector; one by one for `torch.export`, whose tensors hold none yet."""
+    return [x[i].item() for i in range(x.shape[0])] if torch.compiler.is_compiling() else x.tolist()
+
+
 # Numbers of which no two differ by the same in both worlds.
 rule(
-    torch.Tensor.tolist,
+    numbers,
     lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh * (i + 1) for i in range(x.shape[0])],
 )
 
@@ -164,12 +169,22 @@ def reduce_mean(x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     return torch.div(total, math.prod(x.shape[i] for i in axes), rounding_mode="trunc")
 
 
+def same(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+    """Whether two sizes are surely equal, without a condition on symbolic ones."""
+    if not torch.compiler.is_compiling():
+        return bool(a == b)
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # loads sympy, which a call does not need
+
+    return statically_known_true(a == b)
+
+
 def expand(x: Tensor, shape: Ints) -> Tensor:
     """x and a tensor of `shape` broadcast against each other."""
     rank = max(x.dim(), len(shape))
     ours = [1] * (rank - x.dim()) + list(x.shape)
     theirs = [1] * (rank - len(shape)) + list(shape)
-    return x.expand([b if a == 1 else a for a, b in zip(ours, theirs, strict=True)])
+    # A size that the values decide is compared with no number: it is asked first whether it surely is the other one.
+    return x.expand([a if same(a, b) else b if a == 1 else a for a, b in zip(ours, theirs, strict=True)])
 
 
 def reverse_slice(x: Tensor, axis: int, start: int | None, stop: int | None, step: int) -> Tensor:

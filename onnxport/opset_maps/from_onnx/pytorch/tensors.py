@@ -159,7 +159,7 @@ class TorchTensorFamily(Namespace):
                 return host_array(self.call(torch.Tensor.item, x))
             if self.ndim(x) != 1 or not known(self.shape(x)[0]):
                 raise UnknownUntilRun("a list of sizes whose length is known only when the model runs")
-            return host_array(self.call(torch.Tensor.tolist, x))
+            return host_array(self.call(functions.numbers, x))
         if isinstance(x, np.ndarray):
             return x
         values = x.tolist()
