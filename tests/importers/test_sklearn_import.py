@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -210,3 +211,19 @@ def test_labels_of_all_rows_in_one(zipmap):
     for some in (rows, rows[:1]):
         assert model.predict(some).tolist() == model.classes_[some.argmax(1)].tolist()
         np.testing.assert_allclose(model.predict_proba(some), softmax(some, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scores, shape", [("Sigmoid (h)", "N, 3"), ("Unsqueeze (h, first)", "1, N, 3")])
+def test_labels_of_several_targets_are_what_predict_gives(scores, shape):
+    """Those of a multilabel classifier; of several targets scores are a table each, which no method gives as one."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> several (float[N, 3] x) => (int64[N, 3] label, float[{shape}] probabilities)
+        {{first = Constant <value = int64[1] {{0}}> () zero = Constant <value = float {{0.0}}> () h = Neg (x)
+          c = Greater (h, zero) label = Cast <to = 7> (c) probabilities = {scores}}}"""
+    )
+    x = np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    label, probabilities = session.run(None, {"x": x})
+    estimator = onnxport.convert(model, to="sklearn", inputs=x)
+    np.testing.assert_array_equal(estimator.predict(x), label)
+    assert hasattr(estimator, "predict_proba") == (probabilities.ndim == 2)

@@ -29,6 +29,7 @@ _LABELS = frozenset((ir.DataType.INT64, ir.DataType.INT32, ir.DataType.STRING, i
 # What hands values on, so that it is looked through on the way back to what computes them.
 _CARRIERS = frozenset("Identity Cast ZipMap Reshape Squeeze Unsqueeze Flatten Gather ArrayFeatureExtractor".split())
 _RAW_NAMES = re.compile(r"score|decision|logit|margin|raw", re.IGNORECASE)
+_LABEL_NAMES = re.compile(r"^(output_)?labels?$", re.IGNORECASE)
 _FEATURES = re.compile(r"^(variable|transformed|embedding|feature|scaled|encoded)", re.IGNORECASE)
 
 
@@ -94,6 +95,10 @@ def _guessed(values: Sequence[ir.Value]) -> list[Output]:
     outputs = [_by_name(value.name or "") for value in values]
     labels = next((i for i, value in enumerate(values) if _is_label(value) or is_row_of_labels(value)), None)
     scores = [i for i, value in enumerate(values) if _is_map(value) or _is_float(value)]
+    if labels is None:
+        labels = next((i for i, value in enumerate(values) if _is_several_labels(value)), None)
+        if labels is not None:  # of several targets the scores are a table each, which no method gives as one
+            scores = [i for i in scores if _width(values[i]) == _width(values[labels])]
     if labels is not None:
         outputs[labels] = replace(outputs[labels], method="predict", index=None)
         if scores:
@@ -197,6 +202,12 @@ def _is_regression(value: ir.Value) -> bool:
 
 def _is_label(value: ir.Value) -> bool:
     return isinstance(value.type, ir.TensorType) and value.dtype in _LABELS and _width(value) == 1
+
+
+def _is_several_labels(value: ir.Value) -> bool:
+    """Whether a row has a label for each of several targets, as those of multilabel classifiers."""
+    rank = len(value.shape or ()) if isinstance(value.type, ir.TensorType) and value.dtype in _LABELS else 0
+    return rank == 2 and _LABEL_NAMES.search(value.name or "") is not None
 
 
 def is_row_of_labels(value: ir.Value) -> bool:

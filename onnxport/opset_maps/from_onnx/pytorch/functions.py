@@ -20,6 +20,8 @@ Tensor: TypeAlias = torch.Tensor
 
 
 rule(torch.Tensor.item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
+
+
 def numbers(x: torch.Tensor) -> list[Any]:
     """The elements of a vector; one by one for `torch.export`, whose tensors hold none yet."""
     return [x[i].item() for i in range(x.shape[0])] if torch.compiler.is_compiling() else x.tolist()
