@@ -77,7 +77,7 @@ class _Written:
     def transformed(self, scores: ir.Value) -> ir.Value | None:
         """The scores after the node's transformation."""
         name = _TRANSFORMS[self.node.attributes.get_string("post_transform", "NONE")]
-        form = {"axis": 1} if name == "Softmax" else {}
+        form: dict[str, Any] = {"axis": 1} if name == "Softmax" else {}
         return scores if name == "Identity" else self.typed(self(name, scores, **form), _FLOAT, scores.shape or ())
 
     @staticmethod
@@ -110,7 +110,7 @@ def _classifier(w: _Written, x: ir.Value) -> None:
     rows = scores.shape[0] if scores.shape is not None else None
     label = w.typed(w("ArgMax", scores, axis=1, keepdims=0), ir.DataType.INT64, (rows,))
     if words:
-        form = {"keys_int64s": list(range(count)), "values_strings": list(words)}
+        form: dict[str, Any] = {"keys_int64s": list(range(count)), "values_strings": list(words)}
         if w.version < 2:
             form = {"classes_strings": list(words)}
         label = w.typed(w("LabelEncoder", label, domain=_ML, **form), ir.DataType.STRING, (rows,))
