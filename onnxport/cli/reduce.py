@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import tempfile
@@ -61,6 +62,9 @@ def reduce(
             console.say(f"  note: {note}")
 
 
+_OTHER_PLACE = re.compile(r"\{[A-Za-z_]+\}")  # as other tools spell it
+
+
 @dataclass
 class _Check:
     """The user's command, which is run on one candidate after the other."""
@@ -78,6 +82,8 @@ class _Check:
 
         self.runs += 1
         save(model, self.place)
+        if any(odd := [word for word in self.words if _OTHER_PLACE.fullmatch(word)]):
+            raise InvalidInputError(f"--check: {odd[0]!r} stands for nothing: {_PLACE} is the file")
         words = [word.replace(_PLACE, str(self.place)) for word in self.words]
         command = words if words != list(self.words) else [*words, str(self.place)]
         try:

@@ -123,7 +123,11 @@ def test_the_least_that_still_fails(run, files, message, left):
 
 
 def test_a_command_that_does_not_fail_reduces_nothing(run, files):
-    for command, message in ((f"{sys.executable} -c pass", "does not fail on"), ("no-such-command", "can't be run")):
+    for command, message in (
+        (f"{sys.executable} -c pass", "does not fail on"),
+        ("no-such-command", "can't be run"),
+        (f"{sys.executable} check.py {{model}}", "'{model}' stands for nothing: {} is the file"),
+    ):
         done = run("reduce", "needless.onnx", "-o", "least.onnx", "--check", command)
         assert done.code == 2
         assert message in done.err
@@ -208,6 +212,15 @@ def test_view_has_the_verdict_on_each_node(run, files, netron):
     (path, data, browse), _ = netron
     assert (path, browse, type(data)) == ("wrong.onnx", False, bytearray)
     shown = onnx.load_model_from_string(bytes(data))
+    mark = shown.graph.node.pop()  # of ours, so that the drawing shows it: no other node is added or changed
+    assert (mark.domain, mark.op_type, mark.name, mark.input, mark.output) == (
+        "onnxport",
+        "differs",
+        "differs: f",
+        ["f"],
+        [],
+    )
+    assert shown.opset_import.pop().domain == "onnxport"
     nodes = {node.output[0]: node for node in shown.graph.node}
     words = {name: {item.key: item.value for item in node.metadata_props} for name, node in nodes.items()}
     assert {name for name, item in words.items() if item["onnxport.verdict"] == "differs"} == {"f", "renamed"}
