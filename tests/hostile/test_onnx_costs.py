@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, parser
 
 import onnxport
 from onnxport import frameworks
-from onnxport.converters.from_onnx import walk
+from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.converters.watching import check_length
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
@@ -101,7 +101,7 @@ def test_inference_that_crashes_ends_the_helper_alone(model):
     with guarded(0), pytest.raises(InvalidModelError, match="has ended"):
         with_shapes(model)
     with guarded(0):
-        walk.inferred(from_proto(model))
+        inferred(from_proto(model))
         assert with_shapes(chain(2)).graph.value_info
 
 
