@@ -43,6 +43,10 @@ class Prompt:
 
 def run(part: Runnable, feeds: Mapping[str, np.ndarray]) -> Arrays:
     """The outputs of a file by name; what it does not take is left out."""
+    if (
+        "token_type_ids" in part.input_names and "token_type_ids" not in feeds
+    ):  # one kind, as the source takes it for given
+        feeds = {**feeds, "token_type_ids": np.zeros_like(feeds["input_ids"])}
     results = part(**{name: feeds[name] for name in part.input_names})
     values = results if isinstance(results, tuple) else (results,)
     return dict(zip(part.output_names, values, strict=True))

@@ -234,9 +234,9 @@ def run_converted(
 
     Samples of what was compared are added to `samples`, where these are wanted.
 
-    None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do: an error is
-    no wrong number; where the source gives another number of outputs than at first, as PyTorch's `chunk` of one row, which
-    no graph can; and where it takes more time than a file may cost.
+    None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do, or nothing at
+    sizes at which the source decides otherwise: an error is no wrong number; where the source gives another number of outputs
+    than at first, as PyTorch's `chunk` of one row, which no graph can; and where it takes more time than a file may cost.
     """
     if usual is not None and len(usual) != len(expected):
         notes.append(f"{item.name}: left out, the source gives {len(expected)} outputs here and {len(usual)} at first")
@@ -271,7 +271,7 @@ def _run_converted(
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
         reason = f"the converted model can't run: {type(error).__name__}: {first_line(error)}"
-        if item.drawn_empty or (item.optional and parties.converted.refuses(error)):
+        if item.drawn_empty or item.beyond or (item.optional and parties.converted.refuses(error)):
             notes.append(f"{item.name}: left out, {reason}")
             return None
         return SetReport(item.name, described, (), source_seconds, time.perf_counter() - started, reason)

@@ -27,6 +27,13 @@ BART_SIZES |= {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "dec
 PICTURE = {"image_size": 16, "patch_size": 8, "num_labels": 3}
 WAVES = {"conv_dim": [8, 8], "conv_stride": [5, 4], "conv_kernel": [10, 4], "num_feat_extract_layers": 2}
 WAVES |= {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0}
+RESNET = {
+    "embedding_size": 8,
+    "hidden_sizes": [8, 8],
+    "depths": [1, 1],
+    "layer_type": "basic",
+    "out_features": ["stage2"],
+}
 
 SIZES: dict[str, dict[str, Any]] = {
     "LlamaForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2},
@@ -56,6 +63,15 @@ SIZES: dict[str, dict[str, Any]] = {
     | {"attn_layer_offset": 1, "use_mamba_kernels": False, "mamba_d_state": 4},
     "MambaForCausalLM": {**COMMON, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
     "Wav2Vec2ForCTC": {**COMMON, **TEXT, **WAVES},
+    "RobertaForCausalLM": {**COMMON, **TEXT, "type_vocab_size": 2},
+    "ConvBertForMaskedLM": {**COMMON, **TEXT, "embedding_size": 16, "conv_kernel_size": 3},
+    "DetrForObjectDetection": {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_queries": 4}
+    | {f"{side}_{what}": 8 for side in ("encoder", "decoder") for what in ("ffn_dim", "attention_heads")}
+    | {"backbone_config": {"model_type": "resnet", **RESNET}, "use_timm_backbone": False, "num_labels": 3},
+    "DacModel": {"encoder_hidden_size": 4, "downsampling_ratios": [2, 4], "decoder_hidden_size": 16}
+    | {"n_codebooks": 2, "codebook_size": 16, "codebook_dim": 4, "upsampling_ratios": [4, 2]},
+    "Lfm2ForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2, "conv_L_cache": 4}
+    | {"layer_types": ["conv", "full_attention"]},
 }
 
 

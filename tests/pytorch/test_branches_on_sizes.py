@@ -83,6 +83,25 @@ def test_another_way_at_other_sizes_is_no_silent_pass(net, shape, dynamic, condi
     assert "where the source decides otherwise" in str(caught.value)
 
 
+class Table(torch.nn.Module):
+    """Makes a longer table of places where its own is too short, as transformers' models with sines do."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Buffer(torch.rand(9, 4))
+
+    def forward(self, x):
+        table = self.table if x.shape[1] <= 9 else self.table.repeat(9, 1)
+        return x + table[: x.shape[1]]
+
+
+def test_a_file_that_does_not_run_at_other_sizes_is_no_wrong_one():
+    report = onnxport.convert(Table().eval(), inputs=(torch.rand(2, 6, 4),), dynamic_shapes=LENGTH).report
+    assert report.verdict == "passed", report
+    assert any("holds only where t <= 9" in note for note in report.notes)
+    assert any("decides otherwise" in note and "can't run" in note for note in report.notes)
+
+
 def test_the_file_keeps_the_sizes_for_a_later_proof(tmp_path):
     net, x = Large().eval(), torch.rand(2, 4) + 0.5
     model = onnxport.convert(net, inputs=(x,), validate=False)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import onnxport
 from onnxport.converters.to_onnx.tensorflow import export
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UnsupportedOperator
+from onnxport.graph.runtime import Session
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import load
 
@@ -358,3 +359,16 @@ def test_dilated_convolutions_are_one_node(length, padding):
         list(item.ints) for node in model.proto.graph.node for item in node.attribute if item.name == "dilations"
     ]
     assert dilations == [[1, 3]]
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize(("size", "step", "rate"), [((3, 2), (1, 2), (2, 1)), ((5, 4), (3, 3), (1, 1))])
+def test_patches_of_images_whose_sizes_vary(padding, size, step, rate):
+    windows = {"sizes": [1, *size, 1], "strides": [1, *step, 1], "rates": [1, *rate, 1], "padding": padding}
+    function = tf.function(lambda x: tf.image.extract_patches(x, **windows))
+    model = onnxport.convert(function.get_concrete_function(tf.TensorSpec((None, None, None, 2))))
+    assert model.report.verdict == "passed"
+    for shape in ((2, 5, 11, 2), (1, 9, 6, 2), (3, 7, 8, 2)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        (got,) = Session(model.proto).run({model.input_names[0]: x})
+        np.testing.assert_array_equal(got, function(tf.constant(x)).numpy())

@@ -32,6 +32,13 @@ def positions(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
     return op.Range(0, size(op, x, axis), 1)
 
 
+def windowed(op: OpBuilder, x: ir.Value, axis: int, length: int, step: int, dilation: int = 1) -> ir.Value:
+    """Windows along one axis: the axis counts them, and a new axis behind it their `length` elements."""
+    within = np.arange(length) * dilation
+    starts = op.Range(0, op.Sub(size(op, x, axis), (length - 1) * dilation), step)
+    return op.Gather(x, op.Add(op.Unsqueeze(starts, op.axes(1)), within), axis=axis)
+
+
 def permuted(op: OpBuilder, x: ir.Value, perm: Sequence[int]) -> ir.Value:
     """`x` with its axes in the order `perm`; `x` itself where that changes nothing."""
     return x if list(perm) == list(range(len(perm))) else op.Transpose(x, perm=list(perm))

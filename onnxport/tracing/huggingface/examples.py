@@ -74,6 +74,12 @@ class Sizes:
         return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
 
     @cached_property
+    def sound_channels(self) -> int:
+        """Channels of a sound where a model takes these as an axis, as those that encode sounds do; else 0."""
+        encodes = any(hasattr(self.config, name) for name in ("codebook_size", "codebook_dim", "audio_channels"))
+        return int(self._first("audio_channels", default=1)) if encodes and not hasattr(self.config, "conv_dim") else 0
+
+    @cached_property
     def takes_audio_mask(self) -> bool:
         """Whether the preprocessor of the folder gives a mask beside a sound."""
         return bool(self._json("preprocessor_config.json").get("return_attention_mask", False))
@@ -154,6 +160,8 @@ def _picture_mask(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
 
 
 def _sound(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    if sizes.sound_channels:
+        return Drawn(torch.randn(ROWS, sizes.sound_channels, _SAMPLES, generator=draws), {0: BATCH, 2: SEQUENCE})
     return Drawn(torch.randn(ROWS, _SAMPLES, generator=draws), {0: BATCH, 1: SEQUENCE})
 
 
@@ -165,8 +173,8 @@ def _spectrum(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
 
 
 def _spectra(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
-    """Spectra under the name of waves, as the Audio Spectrogram Transformer has them."""
-    if hasattr(sizes.config, "num_mel_bins"):
+    """Spectra under the name of waves, as the Audio Spectrogram Transformer has them, which no convolutions read."""
+    if hasattr(sizes.config, "num_mel_bins") and not hasattr(sizes.config, "conv_dim"):
         return _spectrum(sizes, length, draws)
     return _sound(sizes, length, draws)
 
@@ -198,7 +206,8 @@ def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
     elif sizes.takes_audio_mask and not (main == "input_features" and sizes.features[2]):
         wanted |= {"attention_mask"}
     drawn = {name: draw(name, sizes) for name in names if name in wanted}
-    end = model.config.eos_token_id if model.config.is_encoder_decoder and not model.can_generate() else None
+    reads_to_end = model.config.is_encoder_decoder and not model.can_generate()
+    end = getattr(model.config, "eos_token_id", None) if reads_to_end else None
     if "input_ids" in drawn and isinstance(end, int):  # up to which the model reads (BART's classifier)
         tokens = drawn["input_ids"].tensor
         drawn["input_ids"] = Drawn(torch.cat([tokens[:, :-1], torch.full((ROWS, 1), end)], 1), drawn["input_ids"].dims)

@@ -6,6 +6,7 @@ import inspect
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from onnxport.tracing.huggingface.examples import (
     parameters,
     plain_inputs,
 )
+from onnxport.tracing.huggingface.states import fits, states_of_any_prompt
 from onnxport.tracing.huggingface.tasks import PAIRED, Task, holds
 from onnxport.tracing.pytorch_classes import register_caches
 from onnxport.tracing.pytorch_deferred import weight_of
@@ -146,7 +148,12 @@ def _with_cache(model: PreTrainedModel, sizes: Sizes, prompt: Mapping[str, Drawn
     first = {key: draw(key, sizes, LENGTH) for key in prompt}
     if not held & {"key", "value"}:
         prompt = {key: item for key, item in prompt.items() if key == "input_ids"}
-    return [_part(DECODER, model, first), _step(STEP, model, sizes, prompt, name, cache, 1)]
+    decoder = _reshaped(model, partial(_from_the_beginning, name), list(first)) if fits(cache) else model
+    return [_part(DECODER, decoder, first), _step(STEP, model, sizes, prompt, name, cache, 1)]
+
+
+def _from_the_beginning(name: str, model: Any, original: Any, **inputs: Any) -> Any:
+    return original(model, **inputs, **{name: states_of_any_prompt(model.config)})
 
 
 def _step(

@@ -23,6 +23,7 @@ class InputSet:
     optional: bool = True  # a source that can't run on it has not failed: the set is then left out
     cheap: bool = False  # a row costs next to nothing, so that many of them cost little more than one
     attempt: int = 0  # which of several ways to draw the set it is
+    beyond: bool = False  # of sizes that the report excludes: a file that does not run there gives no wrong numbers
     certain: bool = False  # random operators have no choice on it, so that their outputs can be compared by value
 
     @property

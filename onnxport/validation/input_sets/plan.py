@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -127,26 +128,28 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         yield from ([item] for item in sets if _rows_fit(item, parties.specs))
         yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
         return
-    certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
+    read = decisions.read(parties.graph.metadata_props) if parties.graph is not None else ()
+    excluded = [sizes for sizes in read if sizes.keys() <= inputs.sizes.keys()]
+    at = partial(_at_plan, inputs, excluded)
+    certain = at("nothing left to chance", (inputs.sizes,), "ordinary", seed)
     yield certain_sets(parties.chances, certain, seed)
-    for sizes in decisions.read(parties.graph.metadata_props) if parties.graph is not None else ():
-        if sizes.keys() <= inputs.sizes.keys():
-            yield _at_plan(inputs, "where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
+    for sizes in excluded:
+        yield at("where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
     yield unmasked(inputs.leaves) if isinstance(inputs, GivenInputs) else ()
     others = list(plans(inputs.sizes, inputs.batch, inputs.steps))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
     yield _at_thresholds(parties, inputs, seed)
     for plan in others[:2]:
-        yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+        yield at(plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
-    yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
+    yield at("edges", (rows, inputs.sizes), "edges", seed)
     yield _at_tables(parties, inputs, seed)
     windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
     for plan in others[2:]:
         if plan.empty and (parties.graph is None or not takes_empty(parties.graph.graph, windows=windows)):
             continue
-        yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+        yield at(plan.words, plan.candidates, "ordinary", seed)
     if not parties.source.settles_nan:
         return
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
@@ -155,7 +158,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
     if parties.source.computes_complex(parties.source_leaves(first.leaves)):
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
-    yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
+    yield at("not finite", (few, inputs.sizes), "not finite", seed)
 
 
 def _on_other_ways(branches: Branches | None, first: InputSet) -> Iterator[Iterable[InputSet]]:
@@ -193,15 +196,28 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
-        for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):
+        for item in _at_plan(inputs, (), "every row of tables", (sizes,), "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(
-    inputs: _Inputs, words: str, candidates: Iterable[Mapping[str, int]], kind: Kind, seed: int
+    inputs: _Inputs,
+    excluded: Sequence[Mapping[str, int]],
+    words: str,
+    candidates: Iterable[Mapping[str, int]],
+    kind: Kind,
+    seed: int,
 ) -> Iterator[InputSet]:
     for sizes in candidates:
-        yield from inputs.at(labelled(words, sizes), sizes, kind, seed)
+        beyond = any(_reaches(inputs.sizes, sizes, others) for others in excluded)
+        for item in inputs.at(labelled(words, sizes), sizes, kind, seed):
+            yield replace(item, beyond=beyond)
+
+
+def _reaches(start: Mapping[str, int], sizes: Mapping[str, int], others: Mapping[str, int]) -> bool:
+    """Whether each size in which `others` differ from the start is as far from it as theirs, or farther."""
+    steps = [(sizes[name] - start[name], size - start[name]) for name, size in others.items() if size != start[name]]
+    return bool(steps) and all(step * other >= other * other for step, other in steps)
 
 
 class _Ledger:

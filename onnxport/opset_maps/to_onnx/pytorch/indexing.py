@@ -14,8 +14,7 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, built, case, f32, i64
-from onnxport.opset_maps.lowerings.axes import permuted
-from onnxport.opset_maps.lowerings.axes import size as axis_size
+from onnxport.opset_maps.lowerings.axes import permuted, windowed
 from onnxport.opset_maps.lowerings.dtypes import Operand, Size, to_dtype
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import aten
@@ -434,11 +433,7 @@ def unfold(op: OpBuilder, x: ir.Value, dimension: int, size: int, step: int) -> 
     dim = dimension % count if count else 0
     if not count:
         return op.Reshape(x, [1])
-    length = axis_size(op, x, dim)
-    starts = op.Range(0, op.Add(op.Sub(length, size), 1), step)
-    windows = op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(size))
-    result = op.Gather(x, windows, axis=dim)
-    return permuted(op, result, [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
+    return permuted(op, windowed(op, x, dim, size, step), [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
 
 
 def number_like(op: OpBuilder, value: Operand, x: ir.Value) -> ir.Value:

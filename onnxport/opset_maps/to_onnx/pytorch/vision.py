@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 
 import onnx_ir as ir
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
-from onnxport.opset_maps.lowerings.axes import rank
+from onnxport.opset_maps.lowerings.axes import rank, windowed
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch
 
@@ -103,3 +104,31 @@ def col2im(
     window = {"dilations": list(dilation), "pads": [*padding, *padding], "strides": list(stride)}
     sizes, kernel = op.shape_vector(output_size), op.const(list(kernel_size))
     return on_batch(op, x, 1, lambda batch: op.Col2Im(batch, sizes, kernel, **window))
+
+
+@aten.lower(
+    "aten::im2col",
+    cases=[
+        case(
+            lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=(2, 1), stride=(2, 1)), f32(2, 3, 7, 8), dynamic=True
+        ),
+        case(lambda x: F.unfold(x, 3), f32(2, 5, 6)),
+    ],
+)
+def im2col(
+    op: OpBuilder,
+    x: ir.Value,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> ir.Value:
+    """Gather of windows along rows and columns; the elements of each become channels."""
+    lead = rank(x) - 2
+    if any(padding):
+        x = op.Pad(x, [*[0] * lead, *padding] * 2, op.const(0, x.dtype))
+    for axis, length, step, apart in zip((lead, lead + 2), kernel_size, stride, dilation, strict=True):
+        x = windowed(op, x, axis, length, step, apart)
+    x = op.Transpose(x, perm=[*range(lead), lead + 1, lead + 3, lead, lead + 2])
+    channels, places = op.Mul(op.dim(x, lead - 1), prod(kernel_size)), op.Mul(op.dim(x, lead + 2), op.dim(x, lead + 3))
+    return op.Reshape(x, op.shape_vector([*(op.dim(x, axis) for axis in range(lead - 1)), channels, places]))

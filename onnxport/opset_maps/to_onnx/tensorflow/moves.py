@@ -13,6 +13,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, case, f32, i32, i64
+from onnxport.opset_maps.lowerings.axes import windowed
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow import blocks, linalg
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
@@ -175,6 +176,23 @@ def _patch_cases(operator: str, *shape: int) -> list[Case]:
     ]
 
 
+def _dynamic_patches(
+    op: OpBuilder, x: ir.Value, *, ksizes: list[int], strides: list[int], rates: list[int], padding: str
+) -> ir.Value:
+    """Windows of images whose sizes the run tells."""
+    if padding == "SAME":  # (TensorFlow, tf.nn, "Notes on padding"): as many windows as steps go into the size
+        sizes, step = op.Slice(op.shape(x), [1], [3], [0]), np.asarray(strides[1:3])
+        reach = (np.asarray(ksizes[1:3]) - 1) * rates[1:3] + 1
+        last = op.Mul(op.Div(op.Sub(sizes, 1), step), step)
+        missing = op.Max(op.Sub(op.Add(last, reach), sizes), [0])
+        before, none = op.Div(missing, [2]), op.const([0])
+        x = op.Pad(x, op.Concat(none, before, none, none, op.Sub(missing, before), none, axis=0), op.const(0, x.dtype))
+    for axis in (2, 1):
+        x = windowed(op, x, axis, ksizes[axis], strides[axis], rates[axis])
+    x = op.Transpose(x, perm=[0, 1, 3, 2, 4, 5])
+    return op.Reshape(x, op.shape_vector([0, 0, 0, op.Mul(op.dim(x, 5), ksizes[1] * ksizes[2])]))
+
+
 def _patches(op: OpBuilder, x: ir.Value, call: Callable[..., Any]) -> ir.Value:
     """Windows of places of each image or volume, then of all channels at each place."""
     spatial = rank(x) - 2
@@ -199,6 +217,8 @@ def extract_image_patches(
 ) -> ir.Value:
     """The pixels of each window one after the other, zeros beyond the image."""
     given = {"ksizes": ksizes, "strides": strides, "rates": rates, "padding": padding}
+    if rank(images) == 4 and not all(isinstance(size, int) for size in list(images.shape or ())[1:3]):
+        return _dynamic_patches(op, images, ksizes=ksizes, strides=strides, rates=rates, padding=padding)
     return _patches(op, images, lambda x: tf.raw_ops.ExtractImagePatches(images=x, **given))
 
 
@@ -206,7 +226,10 @@ def extract_image_patches(
 def extract_volume_patches(
     op: OpBuilder, input: ir.Value, *, ksizes: list[int], strides: list[int], padding: str
 ) -> ir.Value:
-    """The voxels of each window one after the other, zeros beyond the volume."""
+    """The voxels of each window one after the other, zeros beyond the volume.
+
+    Of volumes whose sizes vary TensorFlow's shape inference gives a rank too few.
+    """
     given = {"ksizes": ksizes, "strides": strides, "padding": padding}
     return _patches(op, input, lambda x: tf.raw_ops.ExtractVolumePatches(input=x, **given))
 
