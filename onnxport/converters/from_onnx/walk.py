@@ -151,6 +151,7 @@ class Walk:
     def _guarded(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
         if any(isinstance(item, Refused) for item in operands):
             return [Refused()] * len(node.outputs)
+        before = len(self._unsupported)
         try:
             return self._node(node, operands, frame)
         except UnsupportedOperator as error:
@@ -161,6 +162,8 @@ class Walk:
         except OnnxportError:
             raise
         except Exception as error:  # of the framework, the semantics, or the file
+            if len(self._unsupported) > before:  # a body that holds what is refused gives the framework no values
+                return [Refused()] * len(node.outputs)
             raise blame(node, operands, frame.opsets, frame.place, error) from error
 
     def _node(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
