@@ -74,6 +74,11 @@ class Sizes:
         return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
 
     @cached_property
+    def page(self) -> int:
+        """Width and height of a page, in the units of `bbox`."""
+        return min(_BOX, int(self._first("max_2d_position_embeddings", default=_BOX)))
+
+    @cached_property
     def sound_channels(self) -> int:
         """Channels of a sound where a model takes these as an axis, as those that encode sounds do; else 0."""
         encodes = any(hasattr(self.config, name) for name in ("codebook_size", "codebook_dim", "audio_channels"))
@@ -147,7 +152,7 @@ def _places(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
 
 
 def _boxes(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
-    corners = torch.randint(0, _BOX, (ROWS, length, 2, 2), generator=draws).sort(dim=2).values
+    corners = torch.randint(0, sizes.page, (ROWS, length, 2, 2), generator=draws).sort(dim=2).values
     return Drawn(corners.reshape(ROWS, length, 4), {0: BATCH, 1: SEQUENCE})
 
 
@@ -194,8 +199,9 @@ _MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
 
 def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
     """Examples of the inputs of one forward without a cache, in the order of its parameters."""
-    names, main = parameters(model), model.main_input_name
-    wanted = {main}
+    names, named = parameters(model), model.main_input_name
+    wanted = {named} if isinstance(named, str) else set(named)
+    main = named if isinstance(named, str) else next(iter(named))
     if "input_ids" in names and (main == "input_ids" or main == "pixel_values"):
         wanted |= {"input_ids", "attention_mask"}
         wanted |= {"token_type_ids"} if sizes.kinds_of_token > 1 else set()
