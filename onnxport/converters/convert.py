@@ -100,8 +100,9 @@ def convert(
             list of several tuples: the dimensions in which they differ vary, and no others.
         kwargs: example keyword inputs.
         dynamic_shapes: dimensions that may vary, in torch.export's notation, plain strings as names:
-            ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it. Of an ONNX model the
-            dimensions to name (``"batch"``) or to fix (``4``); the others stay as they are.
+            ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it; of a module that
+            was imported from ONNX those of its file. Of an ONNX model the dimensions to name (``"batch"``) or to fix (``4``);
+            the others stay as they are.
         target_opset: version of ai.onnx, 13 to 28; by default 21, which deployed runtimes load. On the way to another
             framework that of the graph in between. An ONNX model keeps its own by default. ``{"": 17, "ai.onnx.ml": 3}`` also
             has those of other domains, which else follow from it.

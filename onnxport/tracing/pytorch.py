@@ -55,8 +55,9 @@ def trace(
 
     A module is traced without Dynamo first, then with it. Inputs are a tuple of positional ones or a dict by parameter name. The
     dimensions vary in which they differ from further `examples`, or that `dynamic_shapes` names, in torch.export's notation with
-    plain strings as names, keyed by parameters or by the user's `input_names`; else dimension 0 of every input, where tracing
-    allows it. With `frozen`, branches on values that can't be traced are frozen as the examples take them.
+    plain strings as names, keyed by parameters or by the user's `input_names`; else those of the file that a module was imported
+    from, or dimension 0 of every input, where tracing allows it. With `frozen`, branches on values that can't be traced are
+    frozen as the examples take them.
 
     Raises:
         TracingError: torch.export can't trace the model; the message holds its reason.
@@ -82,6 +83,9 @@ def trace(
         paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
         pytorch_inputs.check_apart([(path, value) for _, path, value in tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
+    own = _as_imported(call, model, freezing)
+    if own is not None:
+        return own
     dims = pytorch_inputs.default_dims(call)
     static = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
     attempts = _attempts(call, dims) if dims.names else []
@@ -92,6 +96,38 @@ def trace(
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     by_rows = _by_rows(call, dims) if attempts and not frozen and _fixed(program, call, dims) else None
     return by_rows or _traced(program, call, dims, notes)
+
+
+def _as_imported(call: Call, model: object, freezing: list[Call]) -> Traced | None:
+    """The trace of an imported module with all dimensions that its file lets vary; None where it fixes one of them."""
+    dims = _own_dims(call)
+    if dims is None:
+        return None
+    try:
+        program, notes = _first(_attempts(call, dims), model, call, freezing)
+    except TracingError:
+        return None
+    if _fixed(program, call, dims) or (pytorch_inputs.has_ones(call, dims) and drops_ones(program)):
+        return None
+    return _traced(program, call, dims, notes)
+
+
+def _own_dims(call: Call) -> Dims | None:
+    """The dimensions that vary in the file which a module was imported from; None of any other module."""
+    signature = getattr(call.module, "onnxport_inputs", ())
+    tensors = call.tensors
+    if len(signature) != len(tensors):
+        return None
+    names: dict[tuple[str, int], str] = {}
+    sizes: dict[str, int] = {}
+    for (path, leaf), (_, dims) in zip(tensors.items(), signature, strict=True):
+        if dims is None or len(dims) != leaf.dim():
+            return None
+        for axis, dim in enumerate(dims):
+            name = dim or f"{path}_dim_{axis}"
+            if isinstance(name, str) and sizes.setdefault(name, leaf.shape[axis]) == leaf.shape[axis]:
+                names[path, axis] = name
+    return pytorch_inputs.named_dims(call, names) if names else None
 
 
 def _by_rows(call: Call, dims: Dims, *, asked: bool = False) -> Traced | None:

@@ -152,3 +152,23 @@ def test_an_image_that_is_smaller_than_a_window_is_no_part_of_the_proof():
     report = onnxport.convert(model, to="pytorch").onnxport_report
     assert report.passed
     assert any("Output size is too small" in note for note in report.notes)
+
+
+def test_dimensions_of_the_file_vary_in_an_export_without_being_named():
+    graph = """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, T, 4] x, float[N, 3, M] z) => (float[N, T, 4] y, float[N, 3, M] w) {y = Softmax (x) w = Relu (z)}"""
+    module = onnxport.convert(onnx.parser.parse_model(graph), to="pytorch")
+    back = onnxport.convert(module, inputs=(torch.randn(2, 5, 4), torch.randn(2, 3, 6)))
+    assert [[str(dim) for dim in value.shape] for value in back.model.graph.inputs] == [
+        ["N", "T", "4"],
+        ["N", "3", "M"],
+    ]
+    assert back.report.verdict == "passed"
+    x, z = (np.random.default_rng(0).normal(size=size).astype(np.float32) for size in ((3, 8, 4), (3, 3, 2)))
+    session = onnxruntime.InferenceSession(back.proto.SerializeToString())
+    given = session.run(None, dict(zip(back.input_names, (x, z), strict=True)))
+    wanted = onnxruntime.InferenceSession(onnx.parser.parse_model(graph).SerializeToString()).run(
+        None, {"x": x, "z": z}
+    )
+    for a, b in zip(given, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
