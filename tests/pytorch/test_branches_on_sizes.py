@@ -5,9 +5,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
+import sympy  # noqa: E402
+from torch.utils._sympy.functions import Mod  # noqa: E402
+
 import onnxport  # noqa: E402
 from onnxport.errors import ValidationError  # noqa: E402
 from onnxport.graph import decisions  # noqa: E402
+from onnxport.tracing import pytorch_guards  # noqa: E402
 
 
 class Halves(torch.nn.Module):
@@ -81,6 +85,12 @@ def test_another_way_at_other_sizes_is_no_silent_pass(net, shape, dynamic, condi
         onnxport.convert(net.eval(), inputs=(x,), dynamic_shapes=dynamic)
     assert f"holds only where {condition}" in str(caught.value)
     assert "where the source decides otherwise" in str(caught.value)
+
+
+def test_a_remainder_of_no_size_of_a_run_breaks_no_condition():
+    size = sympy.Symbol("t", integer=True, positive=True)
+    condition = sympy.Eq(Mod(size - 6, 4), 3)  # torch's own remainder raises an AssertionError for negative numbers
+    assert [pytorch_guards._holds(condition, {size: number}) for number in (3, 13, 14)] == [True, True, False]
 
 
 class Table(torch.nn.Module):
