@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from dis import opmap
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -132,6 +132,10 @@ class _Finder(MetaPathFinder):
         ours = fullname.startswith(_HERE) or getattr(sys.modules.get(root), "__name__", "") == f"{_HERE}{root}"
         if root not in (*PEERS, "torch") or not inner or not ours or inner.rpartition(".")[2].startswith("__"):
             return None
+        places = getattr(sys.modules.get(fullname.rpartition(".")[0]), "__path__", None)
+        known = PathFinder.find_spec(fullname, places) if places else None  # asked with another path than the package's
+        if known is not None:
+            return known
         raise AbsentModuleError(_reason(root, inner), fullname)
 
 

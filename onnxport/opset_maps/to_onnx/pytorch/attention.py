@@ -95,6 +95,8 @@ def scaled_dot_product_attention(
     fused = (
         op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4)
     )
+    if any(item.shape is not None and item.shape[-1] == 0 for item in (query, value)):
+        fused = False  # heads without numbers are written as products
     few_keys, few_values = _unrepeated(key), _unrepeated(value)
     if few_keys is not None and few_values is not None and _heads(few_keys) == _heads(few_values):
         key, value = few_keys, few_values
