@@ -24,6 +24,7 @@ _GRAPH_DEF = (
 _SYMBOLIC = "onnxport.register_to_onnx('pytorch', 'lib::op') adds an operator of your own"
 _FROM_TF = "onnxport.register_to_onnx('tensorflow', 'Op') adds an operator of your own"
 _EDIT = "onnxport.OnnxModel.load(file) gives .summary(), .rename(), .cut() and .model, the graph as onnx-ir has it"
+_EXPORTER = "torch.onnx"  # its names are answered here; nothing of it is called
 # By module or name, the longest that fits: what does its work here.
 _INSTEAD = {
     "": "it has onnx2torch, skl2onnx, tf2onnx, torch and their functions; docs/migrate shows other tools",
@@ -50,16 +51,16 @@ _INSTEAD = {
     + _REGISTER,
     "skl2onnx.tutorial": "timeit measures, and a proof's report has the latencies of both sides",
     "torch": "PyTorch's own modules are imported as ever, without onnxport.compat",
-    "torch.onnx": "it has export and what it gives; onnxport.convert and onnxport.register_to_onnx do the rest",
-    "torch.onnx.register_custom_op_symbolic": _SYMBOLIC,
-    "torch.onnx.unregister_custom_op_symbolic": _SYMBOLIC,
-    "torch.onnx.symbolic_helper": _SYMBOLIC,
-    "torch.onnx.symbolic_opset9": _SYMBOLIC,
-    "torch.onnx.ops": _SYMBOLIC,
-    "torch.onnx.dynamo_export": "export gives a program too",
-    "torch.onnx.utils": "export does its work here",
-    "torch.onnx.verification": "onnxport.validate(module, file) does its work here",
-    "torch.onnx.testing": "program.report is the proof that comes with each program",
+    _EXPORTER: "it has export and what it gives; onnxport.convert and onnxport.register_to_onnx do the rest",
+    f"{_EXPORTER}.register_custom_op_symbolic": _SYMBOLIC,
+    f"{_EXPORTER}.unregister_custom_op_symbolic": _SYMBOLIC,
+    f"{_EXPORTER}.symbolic_helper": _SYMBOLIC,
+    f"{_EXPORTER}.symbolic_opset9": _SYMBOLIC,
+    f"{_EXPORTER}.ops": _SYMBOLIC,
+    f"{_EXPORTER}.dynamo_export": "export gives a program too",
+    f"{_EXPORTER}.utils": "export does its work here",
+    f"{_EXPORTER}.verification": "onnxport.validate(module, file) does its work here",
+    f"{_EXPORTER}.testing": "program.report is the proof that comes with each program",
     "tf2onnx": "it has from_keras, from_function, from_graph_def, from_tflite of tf2onnx.convert; onnxport.convert does the rest",
     "tf2onnx.convert": "it has from_keras, from_function, from_graph_def, from_tflite; on the command line onnxport tf2onnx",
     "tf2onnx.graph": _EDIT,

@@ -43,9 +43,8 @@ class Prompt:
 
 def run(part: Runnable, feeds: Mapping[str, np.ndarray]) -> Arrays:
     """The outputs of a file by name; what it does not take is left out."""
-    if (
-        "token_type_ids" in part.input_names and "token_type_ids" not in feeds
-    ):  # one kind, as the source takes it for given
+    # Tokens are of one kind where nothing tells theirs, as the source itself takes it.
+    if "token_type_ids" in part.input_names and "token_type_ids" not in feeds:
         feeds = {**feeds, "token_type_ids": np.zeros_like(feeds["input_ids"])}
     results = part(**{name: feeds[name] for name in part.input_names})
     values = results if isinstance(results, tuple) else (results,)
