@@ -384,7 +384,7 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     where = conditions(program, traced.symbols)
     notes = (*traced.notes, only_where(where.texts)) if where.texts else traced.notes
-    return replace(traced, notes=notes, other_sizes=where.other_sizes, sums=where.sums)
+    return replace(traced, notes=notes, other_sizes=where.other_sizes, conditions=where.all_of, sums=where.sums)
 
 
 def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 from torch.export import ExportedProgram
 
+from onnxport.graph.decisions import Condition
 from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 _TRIED = (2, 3, 4, 5, 7, 8, 16, 27, 64, 1000, 4095)  # sizes; every trace excludes 0 and 1
@@ -25,6 +26,7 @@ class Conditions:
 
     texts: tuple[str, ...]
     other_sizes: tuple[dict[str, int], ...]  # that break a condition: the model decides otherwise there
+    all_of: tuple[Condition, ...]  # the same as a file keeps them, without those of which it can't
     # torch's symbols of sizes that are sums of others, as the length of a step's mask is
     sums: dict[sympy.Symbol, sympy.Expr]
 
@@ -42,7 +44,7 @@ def conditions(program: ExportedProgram, names: Mapping[str, str]) -> Conditions
     sums = _sums(looked_at)
     looked_at = list(dict.fromkeys(item.xreplace(sums) for item in looked_at))
     tried = _tried(looked_at)
-    shortest: dict[Any, tuple[str, dict[str, int]]] = {}
+    shortest: dict[Any, tuple[str, dict[str, int], Condition]] = {}
     for condition in looked_at:
         free = sorted(condition.free_symbols, key=str)
         broken = [sizes for sizes in _sizes(free, tried) if not _holds(condition, sizes)] if free else []
@@ -50,8 +52,17 @@ def conditions(program: ExportedProgram, names: Mapping[str, str]) -> Conditions
         key = (tuple(free), tuple(tuple(sizes.values()) for sizes in broken))
         if broken and (key not in shortest or len(text) < len(shortest[key][0])):
             least = min(broken, key=lambda sizes: max(sizes.values()))
-            shortest[key] = text, {names[str(symbol)]: size for symbol, size in least.items()}
-    return Conditions(tuple(text for text, _ in shortest.values()), tuple(item for _, item in shortest.values()), sums)
+            sizes = {names[str(symbol)]: size for symbol, size in least.items()}
+            shortest[key] = text, sizes, _kept(condition, free, names)
+    texts, other_sizes, kept = zip(*shortest.values(), strict=True) if shortest else ((), (), ())
+    return Conditions(
+        texts, other_sizes, tuple(item for item, sizes in zip(kept, other_sizes) if item.broken(sizes)), sums
+    )
+
+
+def _kept(condition: sympy.Basic, free: Sequence[sympy.Basic], names: Mapping[str, str]) -> Condition:
+    places = {symbol: sympy.Symbol(f"d{place}", integer=True, positive=True) for place, symbol in enumerate(free)}
+    return Condition(str(condition.xreplace(places)), tuple(names[str(symbol)] for symbol in free))
 
 
 def _sums(looked_at: Sequence[sympy.Basic]) -> dict[sympy.Symbol, sympy.Expr]:

@@ -15,6 +15,7 @@ from torch.export.pt2_archive._package import load_pt2  # torch.export.load fall
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks.descriptor import Lazy
+from onnxport.graph.decisions import Condition
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_inputs
 from onnxport.tracing.pytorch_nodes import is_dynamic, recorded_inputs
@@ -33,6 +34,7 @@ class Traced:
     symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
     notes: tuple[str, ...]  # how it was traced
     other_sizes: tuple[dict[str, int], ...] = ()  # at which the model decides otherwise than it was traced
+    conditions: tuple[Condition, ...] = ()  # of sizes, where it decides as it was traced
     # torch's expressions of sizes that follow from others, by symbol
     sums: Mapping[Any, Any] = field(default_factory=dict)
     rows: Rows | None = None  # how the graph takes a batch, where the program is of one row

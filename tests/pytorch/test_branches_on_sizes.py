@@ -5,6 +5,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
 import sympy  # noqa: E402
 from torch.utils._sympy.functions import Mod  # noqa: E402
 
@@ -112,6 +114,35 @@ def test_a_file_that_does_not_run_at_other_sizes_is_no_wrong_one():
     assert any("decides otherwise" in note and "can't run" in note for note in report.notes)
 
 
+class Even(torch.nn.Module):
+    """Computes the same at all sizes, another way at odd ones."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] % 2 == 0 else x + x
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(-1, "passed"), (1, "failed")])
+def test_a_file_that_does_not_run_at_sizes_which_its_conditions_allow_is_a_wrong_one(rows, verdict):
+    net, x = Even().eval(), torch.rand(2, 4)
+    model = onnxport.convert(net, inputs=(x,))
+    assert model.report.verdict == "passed"
+    proto = model.proto
+    reshaped = [
+        onnx.helper.make_node("Reshape", ["x", "two_rows"], ["side_by_side"]),  # of an even number of rows, or of two
+        onnx.helper.make_node("Reshape", ["side_by_side", "four"], ["restored"]),
+    ]
+    for node in proto.graph.node:
+        node.input[:] = ["restored" if name == "x" else name for name in node.input]
+    nodes = [*reshaped, *proto.graph.node]
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    shapes = {"two_rows": [rows, 8], "four": [-1, 4]}
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.array(shape), name) for name, shape in shapes.items()
+    )
+    assert onnxport.validate(net, proto, inputs=(x,)).verdict == verdict
+
+
 def test_the_file_keeps_the_sizes_for_a_later_proof(tmp_path):
     net, x = Large().eval(), torch.rand(2, 4) + 0.5
     model = onnxport.convert(net, inputs=(x,), validate=False)
@@ -140,6 +171,28 @@ def test_sizes_that_the_source_refuses_itself_are_none_of_the_file():
 @pytest.mark.parametrize("text", ["[", "3", '[{"t": -1}]', '[{"t": 100000000000}]', '[{"t": "9"}]', '["t"]'])
 def test_sizes_that_somebody_else_wrote_are_left_alone(text):
     assert decisions.read({decisions.OTHER_SIZES: text}) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('false')",
+        "d0.real < 0",
+        "d0 ** 9 < 0",
+        "d0 ** 4 ** 4 ** 4 < 0",
+        "(" * 300 + "d0" + ")" * 300,
+        "((((d0**4)**4)**4)**4)**4 < 0",
+        "d0 % 0 == 1",
+        "d1 < 0",
+        "d0 <",
+        "d0 < 0 or d0",
+        "[d0 for d0 in d0]",
+        "lambda: d0",
+    ],
+)
+def test_conditions_that_somebody_else_wrote_break_nowhere(text):
+    assert not decisions.Condition(text, ("batch",)).broken({"batch": 9})
+    assert decisions.Condition("d0 < 9", ("batch",)).broken({"batch": 9})
 
 
 class Alone(torch.nn.Module):

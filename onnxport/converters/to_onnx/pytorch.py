@@ -164,6 +164,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         model.metadata_props[STATE] = written(state)
     if traced.other_sizes:
         model.metadata_props[decisions.OTHER_SIZES] = decisions.written(traced.other_sizes)
+        model.metadata_props[decisions.CONDITIONS] = decisions.written_conditions(traced.conditions)
     scopes = None if merge else scopes_of(program)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in, scopes=scopes)
 

@@ -55,6 +55,8 @@ class SourceRun:
     seconds: float
 
 
+# Sizes at which the source decides otherwise, and the conditions under which it does not.
+_Excluded = tuple[Sequence[Mapping[str, int]], Sequence[decisions.Condition]]
 _Inputs = GivenInputs | DrawnInputs  # where sets come from: what the user gave, or a graph's signature
 
 
@@ -128,9 +130,9 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         yield from ([item] for item in sets if _rows_fit(item, parties.specs))
         yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
         return
-    read = decisions.read(parties.graph.metadata_props) if parties.graph is not None else ()
-    excluded = [sizes for sizes in read if sizes.keys() <= inputs.sizes.keys()]
-    at = partial(_at_plan, inputs, excluded)
+    metadata = parties.graph.metadata_props if parties.graph is not None else {}
+    excluded = [sizes for sizes in decisions.read(metadata) if sizes.keys() <= inputs.sizes.keys()]
+    at = partial(_at_plan, inputs, (excluded, decisions.read_conditions(metadata)))
     certain = at("nothing left to chance", (inputs.sizes,), "ordinary", seed)
     yield certain_sets(parties.chances, certain, seed)
     for sizes in excluded:
@@ -196,28 +198,23 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
-        for item in _at_plan(inputs, (), "every row of tables", (sizes,), "ordinary", seed):
+        for item in _at_plan(inputs, ((), ()), "every row of tables", (sizes,), "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(
     inputs: _Inputs,
-    excluded: Sequence[Mapping[str, int]],
+    excluded: _Excluded,
     words: str,
     candidates: Iterable[Mapping[str, int]],
     kind: Kind,
     seed: int,
 ) -> Iterator[InputSet]:
+    others, conditions = excluded
     for sizes in candidates:
-        beyond = any(_reaches(inputs.sizes, sizes, others) for others in excluded)
+        beyond = any(item.items() <= sizes.items() for item in others) or any(item.broken(sizes) for item in conditions)
         for item in inputs.at(labelled(words, sizes), sizes, kind, seed):
             yield replace(item, beyond=beyond)
-
-
-def _reaches(start: Mapping[str, int], sizes: Mapping[str, int], others: Mapping[str, int]) -> bool:
-    """Whether each size in which `others` differ from the start is as far from it as theirs, or farther."""
-    steps = [(sizes[name] - start[name], size - start[name]) for name, size in others.items() if size != start[name]]
-    return bool(steps) and all(step * other >= other * other for step, other in steps)
 
 
 class _Ledger:
