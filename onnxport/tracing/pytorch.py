@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from onnxport.errors import InvalidInputError, TracingError
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.tracing import pytorch_caches, pytorch_classes, pytorch_inputs, pytorch_nodes
-from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed
+from onnxport.tracing.pytorch_answers import Answers, Place, frozen_notes, recorded, replayed, run_under
 from onnxport.tracing.pytorch_awareness import asked_if_traced
 from onnxport.tracing.pytorch_builtins import sizes_kept
 from onnxport.tracing.pytorch_draws import has_draws
@@ -37,6 +37,8 @@ from onnxport.tracing.pytorch_selections import NOTE as NEEDLESS_BRANCHES
 from onnxport.tracing.pytorch_selections import check_needless, some_selected
 from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_transforms import failed_in_transform, without_transforms
+from onnxport.tracing.pytorch_unbound import NOTE as KEPT_WHOLE
+from onnxport.tracing.pytorch_unbound import check_rows, rows_as_one
 from onnxport.tracing.pytorch_values import failed_on_values
 from onnxport.tracing.pytorch_ways import branched
 
@@ -94,7 +96,10 @@ def trace(
         program, notes = _with_free_sizes(attempts, call, dims) or (program, notes)
     if pytorch_inputs.has_ones(call, dims) and drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
-    by_rows = _by_rows(call, dims) if attempts and not frozen and _fixed(program, call, dims) else None
+    fixed = _fixed(program, call, dims) if attempts else []
+    by_rows = _by_rows(call, dims) if fixed and not frozen else None
+    if by_rows is None and fixed and _needs_all(program, call, dims, fixed):
+        return trace_static(model, inputs, kwargs, f"the trace needs a fixed size of {', '.join(fixed)}")
     return by_rows or _traced(program, call, dims, notes)
 
 
@@ -240,7 +245,7 @@ def _first(
     if first is not None and failed_on_values(first):
         traced = _first_joined(attempts, example) or _first_selecting(attempts, example)
     if first is not None and fixed_a_size(first):
-        traced = _first_with_sizes(attempts, example)
+        traced = _first_with_sizes(attempts, example) or _first_unbound(attempts, example)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and first is not None and not failed_on_values(first):
         traced = _first_unaware(attempts, example)
@@ -293,6 +298,18 @@ def _first_with_sizes(attempts: list[Attempt], example: Call) -> tuple[ExportedP
             program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
             if _takes(program, example):
                 return program, (*notes, *filter(None, [note]))
+    return None
+
+
+def _first_unbound(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt that is traced where a batch which is taken apart and put together again stays whole."""
+    for call, shapes, note in attempts:
+        rows = rows_as_one()
+        with suppress(Exception):  # whatever torch raises: the first error is the user's
+            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=rows)
+            check_rows(rows, program, call)
+            if _takes(program, example):
+                return program, (*notes, KEPT_WHOLE, *filter(None, [note]))
     return None
 
 
@@ -395,6 +412,22 @@ def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:
     return [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(shapes[path][axis])]
 
 
+def _needs_all(program: ExportedProgram, call: Call, dims: Dims, fixed: Collection[str]) -> bool:
+    """Whether the trace fails where the model runs: on one row of the inputs whose batch it has left free."""
+    free = {path for path, axis in dims.names if f"{path}[{axis}]" not in fixed}
+    row = call.mapped(lambda path, leaf: leaf[:1] if path in free else leaf)
+    try:
+        run_under(nullcontext(), row)
+    except Exception:  # whatever the model raises
+        return False
+    try:
+        with torch.no_grad():
+            program.module(check_guards=False)(*row.args, **row.kwargs)
+    except Exception:  # whatever torch raises
+        return True
+    return False
+
+
 def _with_free_sizes(
     attempts: list[Attempt], example: Call, dims: Dims
 ) -> tuple[ExportedProgram, tuple[str, ...]] | None:
@@ -406,8 +439,11 @@ def _with_free_sizes(
             continue
         if _takes(program, example) and not _fixed(program, example, dims):
             return program, (*notes, "traced by torch.export with strict=True")
-    traced = _first_with_sizes(attempts, example)
-    return None if traced is None or _fixed(traced[0], example, dims) else traced
+    for way in (_first_with_sizes, _first_unbound):
+        traced = way(attempts, example)
+        if traced is not None and not _fixed(traced[0], example, dims):
+            return traced
+    return None
 
 
 def _positional(call: Call) -> list[str]:

@@ -25,6 +25,10 @@ _FACTORIES = frozenset("tensor as_tensor arange zeros ones full linspace eye".sp
 _SIZED = frozenset(
     "pad view reshape expand repeat narrow new_zeros new_ones new_full new_empty broadcast_to tile".split()
 )
+# Their results have as many elements as their operands' values tell.
+_SIZED_BY_VALUES = frozenset(
+    "argwhere bincount masked_select nonzero repeat_interleave unique unique_consecutive".split()
+)
 _RANDOM = r"rand|bernoulli|multinomial|dropout|normal|uniform|exponential|poisson|empty"
 _IN_PLACE = r"^(__setitem__|__i[a-z]+__|[a-z]\w*[a-z0-9]_)$"
 
@@ -52,6 +56,8 @@ class known_constants(TorchFunctionMode):
         known = self._computable(name, leaves, values)
         if known and name in _ASKS:
             return self._run(func, args, kwargs)
+        if known and tensors and _sized_by_values(name, args):
+            return self._constants(func, args, kwargs)
         if known and tensors and name in _FACTORIES:  # of sizes in tensors: the result has a size that is known too
             args, kwargs = pytree.tree_map(self._number, (args, kwargs))
         elif name in _SIZED and len(tensors) > 1:
@@ -89,6 +95,16 @@ class known_constants(TorchFunctionMode):
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             return func(*args, **kwargs)
 
+    def _constants(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The results of a call of known operands as constants, since torch's fake ones have sizes that nobody knows."""
+
+        def constant(value: Tensor) -> Tensor:
+            fake = torch.tensor(value.tolist(), dtype=value.dtype).reshape(value.shape)
+            self._values[fake] = value
+            return fake
+
+        return pytree.tree_map_only(Tensor, constant, self._run(func, args, kwargs))
+
     def _number(self, leaf: Any) -> Any:
         value = self._value(leaf) if isinstance(leaf, Tensor) and leaf.dim() == 0 else None
         return leaf if value is None else value.item()
@@ -123,6 +139,14 @@ class known_constants(TorchFunctionMode):
 def _named(module: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers()
     yield from module.named_parameters()
+
+
+def _sized_by_values(name: str, args: Any) -> bool:
+    """Whether the sizes of a call's results depend on the values of its operands."""
+    if name == "where":
+        return len(args) == 1
+    masks = [leaf for leaf in pytree.tree_leaves(args[1:]) if isinstance(leaf, Tensor)] if name == "__getitem__" else []
+    return name in _SIZED_BY_VALUES or any(mask.dtype in (torch.bool, torch.uint8) for mask in masks)
 
 
 def _small(tensor: Tensor) -> bool:

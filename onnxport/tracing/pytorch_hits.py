@@ -39,7 +39,13 @@ class hits_of_all(TorchFunctionMode):
                 return self._turns(args[0], size)
         if self._within and name == "__format__":  # an index as a part of a name: f"expert_{index[0]}"
             return format(args[0].item(), *args[1:])
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except IndexError:
+            # A mask may have a place more than there are experts, for what reaches none: no run takes that turn.
+            if not self._within or name not in ("select", "__getitem__"):
+                raise
+            result = args[0].select(args[1] if name == "select" else 0, 0)
         if name == "nonzero" and isinstance(result, Tensor) and args[0].dim() == 1:
             size = args[0].shape[0]
             if isinstance(size, int) and 0 < size <= _INDICES:

@@ -168,7 +168,7 @@ def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
     filled = whole[~real]
     if filled.numel() and not bool((filled == filled[0]).all()):
         return None
-    if not _close(joined[real], whole[real]):
+    if not close(joined[real], whole[real]):
         return None
     uneven = any(part.shape != parts[0].shape for part in parts)
     return _Joint(axis, uneven, filled[0].item() if filled.numel() else None)
@@ -182,7 +182,8 @@ def _padded(part: torch.Tensor, sizes: Sequence[int], axis: int) -> torch.Tensor
     return result
 
 
-def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+def close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two results of the same shape differ by rounding alone."""
     if not other.is_floating_point():
         return torch.equal(one, other)
     finite = other[other.isfinite()].abs().double()

@@ -207,3 +207,52 @@ def test_a_value_that_no_row_decides_is_the_same_for_each(length: Any) -> None:
     assert made.model.graph.inputs[0].shape[0] == "batch"
     other = torch.randn(5, 5 if length == 5 else 8, 4, generator=torch.Generator().manual_seed(2))
     np.testing.assert_allclose(made(other.numpy()), Positions()(other).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class TakenApart(torch.nn.Module):
+    """Rows of a batch in a list, put together again one behind another, as pictures' patches among tokens, or side by side."""
+
+    def __init__(self, divided: bool = False) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        self.divided = divided
+
+    def forward(self, x: Any) -> Any:
+        rows = list(self.layer(x))
+        behind = torch.cat(rows, dim=0)
+        return (behind / len(rows) if self.divided else behind), torch.stack(rows, 1)
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}])
+def test_a_batch_taken_apart_and_put_together_is_kept_whole(dynamic: Any) -> None:
+    module = TakenApart().eval()
+    model = onnxport.convert(module, inputs=(torch.rand(2, 3, 4),), dynamic_shapes=dynamic)
+    assert "kept whole" in " ".join(model.notes)
+    assert not {"Scan", "Loop"} & {node.op_type for node in model.model.graph}
+    x = torch.rand(5, 3, 4)
+    for expected, given in zip(module(x), Session(model.proto).run({"x": x.numpy()}), strict=True):
+        np.testing.assert_allclose(given, expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_result_that_goes_by_the_number_of_rows_is_not_kept_whole() -> None:
+    model = onnxport.convert(TakenApart(divided=True).eval(), inputs=(torch.rand(2, 3, 4),))
+    assert model.report.verdict == "passed"
+    assert "kept whole" not in " ".join(model.notes)
+
+
+class Pictures(torch.nn.Module):
+    """Goes through its pictures one by one, and looks up the masks of as many; where all are ones it takes any."""
+
+    def forward(self, words: Any, pictures: Any, mask: Any) -> Any:
+        rows = torch.stack([picture * (place + 1) for place, picture in enumerate(pictures)])
+        if torch.compiler.is_exporting() or not bool((mask == 1).all()):
+            rows = rows * mask[torch.arange(len(rows))]
+        return words.sum(1), rows
+
+
+def test_inputs_that_go_with_a_fixed_batch_are_fixed_with_it() -> None:
+    inputs = (torch.rand(2, 5), torch.rand(2, 4), torch.ones(2, 4))
+    model = onnxport.convert(Pictures(), inputs=inputs)
+    assert model.report.verdict == "passed"
+    assert [list(value.shape) for value in model.model.graph.inputs] == [[2, 5], [2, 4], [2, 4]]
+    assert "pictures[0]" in " ".join(model.notes)

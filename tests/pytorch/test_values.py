@@ -236,6 +236,51 @@ def test_a_loop_over_what_is_hit_runs_for_all() -> None:
         require_equal(experts, model, (x, other))
 
 
+class PaddedExperts(torch.nn.Module):
+    """The mask has a place more than there are experts, for tokens that none takes, as DBRX's mixture is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(numbers(3, 4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = (x @ self.weight[0][:, :3]).topk(2).indices
+        mask = F.one_hot(chosen, num_classes=4).permute(2, 1, 0)
+        result = torch.zeros_like(x)
+        for expert in mask.sum(dim=(-1, -2)).greater(0).nonzero():
+            expert = expert[0]
+            place, rows = torch.where(mask[expert])
+            result.index_add_(0, rows, x[rows] @ self.weight[expert] * (1.0 + place[:, None]))
+        return result
+
+
+def test_a_place_of_no_expert_is_no_turn() -> None:
+    experts = PaddedExperts().eval()
+    model = exported(experts, numbers(5, 4))
+    for seed in range(3):
+        require_equal(experts, model, (torch.randn(7, 4, generator=torch.Generator().manual_seed(seed)),))
+
+
+class Segments(torch.nn.Module):
+    """Cuts its input where a grid of its own tells: by numbers whose count the grid's values decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid = torch.nn.Buffer(torch.tensor([[2, 3, 1], [1, 2, 2]]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sizes = torch.repeat_interleave(self.grid[:, 1] * self.grid[:, 2], self.grid[:, 0])
+        ends = F.pad(sizes.cumsum(0), (1, 0))
+        kept = ends[ends > 0]
+        parts = torch.split(x, (ends[1:] - ends[:-1]).tolist(), dim=1)
+        return torch.cat([part.flip(1) for part in parts], 1) * kept.nonzero().sum().item()
+
+
+def test_constants_whose_number_their_values_decide_are_known() -> None:
+    model = exported(Segments(), numbers(3, 10))
+    require_equal(Segments(), model, (numbers(3, 10) + 1,))
+
+
 class NamedExperts(torch.nn.ModuleDict):
     """Experts by name, and a router that takes the type that it has, as NLLB's mixture is written."""
 
