@@ -50,8 +50,6 @@ class known_constants(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         leaves = pytree.tree_leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if tensors and not any(isinstance(item, FakeTensor) for item in tensors):
-            return func(*args, **kwargs)
         values = [self._value(item) for item in tensors]
         known = self._computable(name, leaves, values)
         if known and name in _ASKS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -107,6 +107,37 @@ def transcribed(
         results = run(step, {"input_ids": token, **fixed, **cache})
         known.update(results)
     return tokens[:, 1:]
+
+
+class WithPictures:
+    """A decoder behind its table of tokens, which takes tokens; what was seen in pictures stands in the places of a mark.
+
+    `places` [axis, row, token] are those of the prompt where places are of three axes; each token after it is one further on all.
+    """
+
+    def __init__(
+        self, table: Runnable, decoder: Runnable, features: np.ndarray, mark: int, places: np.ndarray | None
+    ) -> None:
+        self.model = decoder.model
+        self.input_names = ["input_ids", *(name for name in decoder.input_names if name != "inputs_embeds")]
+        self.output_names = decoder.output_names
+        self._table, self._decoder, self._features, self._mark, self._places = table, decoder, features, mark, places
+
+    def __call__(self, *_: object, **named: Any) -> object:
+        """The decoder's outputs."""
+        tokens = named.pop("input_ids")
+        rows = np.array(run(self._table, {"input_ids": tokens})["inputs_embeds"])
+        marks = tokens == self._mark
+        if marks.any():
+            rows[marks] = self._features
+        if self._places is not None:
+            length = self._places.shape[2]
+            ahead = self._places.max(axis=(0, 2)) + 1 - length  # of a row, behind its prompt
+            later = named["position_ids"] + ahead[:, None]
+            named["position_ids"] = self._places if tokens.shape[1] == length else np.stack([later] * 3)
+        return self._decoder(
+            **{name: named[name] for name in self._decoder.input_names if name in named}, inputs_embeds=rows
+        )
 
 
 def judged_tokens(expected: np.ndarray, scores: np.ndarray, written: np.ndarray) -> OutputReport:

@@ -22,6 +22,7 @@ PAGES = {
     "howto/opsets-and-runtimes.md": ["pytorch"],
     "howto/report.md": ["pytorch"],
     "howto/tolerance.md": ["pytorch"],
+    "howto/pictures-and-text.md": ["huggingface"],
     "migrate/keras-export.md": ["keras"],
     "migrate/onnx-tf.md": ["tensorflow"],
     "migrate/onnx2keras.md": ["keras"],

@@ -57,6 +57,37 @@ SIZES: dict[str, dict[str, Any]] = {
         "vision_config": {"model_type": "clip_vision_model", **TEXT, **PICTURE},
         "image_token_id": 5,
     },
+    "Qwen2VLForConditionalGeneration": {
+        "text_config": {**COMMON, **TEXT, "num_key_value_heads": 2}
+        | {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 0], "rope_theta": 1e4}},
+        "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 16, "num_heads": 2, "patch_size": 4},
+        "image_token_id": 5,
+        "video_token_id": 6,
+    },
+    "SmolVLMForConditionalGeneration": {
+        "text_config": {"model_type": "llama", **COMMON, **TEXT},
+        "vision_config": {**TEXT, **PICTURE},
+        "image_token_id": 5,
+        "scale_factor": 2,
+    },
+    "Qwen3VLForConditionalGeneration": {
+        "text_config": {**COMMON, **TEXT, "num_key_value_heads": 2, "head_dim": 8}
+        | {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}},
+        "vision_config": {"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "patch_size": 4}
+        | {"out_hidden_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0]},
+        "image_token_id": 5,
+        "video_token_id": 6,
+    },
+    "MoonshineForConditionalGeneration": {**COMMON, "hidden_size": 16, "intermediate_size": 24}
+    | {f"{side}_num_{what}": 2 for side in ("encoder", "decoder") for what in ("hidden_layers", "attention_heads")},
+    "VideoMAEModel": {**TEXT, "image_size": 16, "patch_size": 8, "num_frames": 4},
+    "SEWForCTC": {**COMMON, **TEXT, **WAVES},
+    "XLNetLMHeadModel": {"vocab_size": 60, "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 24},
+    "Pix2StructForConditionalGeneration": {
+        "text_config": {**COMMON, **T5_SIZES, "hidden_size": 16},
+        "vision_config": {"hidden_size": 16, "patch_embed_hidden_size": 768, "d_ff": 24, "d_kv": 4}
+        | {"num_hidden_layers": 1, "num_attention_heads": 2, "seq_len": 32},
+    },
     "WhisperForConditionalGeneration": {**COMMON, **WHISPER_SIZES},
     "ViTForImageClassification": {**TEXT, **PICTURE},
     "JambaForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2, "num_experts": 2, "attn_layer_period": 2}

@@ -155,7 +155,11 @@ def _fewer(part: Part) -> Iterator[tuple[dict[str, Any], dict[str, dict[int, str
     if batch != part.dims:
         yield part.inputs, batch
     plain = all(isinstance(item, torch.Tensor) for item in part.inputs.values())
-    if plain and "pixel_values" in part.inputs and "input_ids" in part.inputs:  # one picture after the other in Python
+    if plain and "pixel_values" in part.inputs and not set(part.inputs) - {"pixel_values"}:
+        yield {name: item[:1] for name, item in part.inputs.items()}, {}
+    elif (
+        plain and "pixel_values" in part.inputs and "input_ids" in part.inputs
+    ):  # one picture after the other in Python
         lengths = {name: {axis: dim for axis, dim in axes.items() if axis} for name, axes in part.dims.items()}
         yield {name: item[:1] for name, item in part.inputs.items()}, lengths
 

@@ -106,15 +106,20 @@ def mutates(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and bool(written_arguments(target))
 
 
+_PYTHONS_OWN = frozenset(f"aten::__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
+
+
 def functional_name(name: str) -> str:
     """The operator that gives what an in-place one writes.
 
-    >>> functional_name("aten::add_.Tensor"), functional_name("aten::relu_.default")
-    ('aten::add.Tensor', 'aten::relu.default')
+    >>> functional_name("aten::add_.Tensor"), functional_name("aten::__ior__.Tensor")
+    ('aten::add.Tensor', 'aten::__or__.Tensor')
     """
     base, _, overload = name.partition(".")
     if base == "aten::transpose_":
         return "aten::transpose.int"
+    if base in _PYTHONS_OWN:
+        return f"{base.replace('__i', '__')}.{overload}"
     if not base.endswith("_"):
         raise Inexpressible(f"{name} writes to its argument")
     return f"{base.removesuffix('_')}.{overload}"

@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from onnxport.errors import InvalidInputError
 
 BATCH, SEQUENCE = "batch_size", "sequence_length"
 ROWS, LENGTH = 2, 5  # of the examples
-_SAMPLES = 4000  # of a sound: a quarter of a second
+_SAMPLES = 4320  # of a sound: a quarter of a second, an odd number of frames, which models that halve these fill up
 _PICTURE = 224  # pixels, where no configuration tells
 _FRAMES = 100
 _BOX = 1000  # pages are so wide and high (LayoutLM)
@@ -42,8 +42,8 @@ class Sizes:
 
     @cached_property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
-        return int(self._first("vocab_size", default=100))
+        """How many tokens there are, in the fewest rows of a table that any part of the configuration tells of."""
+        return int(min(self._every("vocab_size"), default=100))
 
     @cached_property
     def kinds_of_token(self) -> int:
@@ -64,13 +64,39 @@ class Sizes:
         return int(self._first("num_channels", "in_channels", "in_chans", default=3)), int(height), int(width)
 
     @cached_property
+    def frames(self) -> int:
+        """How many pictures a video has, where the model takes these; else 0."""
+        return int(self._first("num_frames", default=0) or 0)
+
+    @cached_property
+    def patch(self) -> int:
+        """Width and height of a patch of a picture."""
+        size = self._first("patch_size", default=16)
+        return int(size if isinstance(size, int) else size[0])
+
+    @cached_property
+    def numbers_of_a_patch(self) -> list[int]:
+        """How many numbers a patch may have that comes by itself: of one picture, or of as many as the model takes at a time."""
+        channels = int(self._first("in_channels", "in_chans", "num_channels", default=3))
+        times = int(self._first("temporal_patch_size", default=1))
+        return list(dict.fromkeys([channels * times * self.patch**2, channels * self.patch**2]))
+
+    @cached_property
     def features(self) -> tuple[int, int, bool]:
         """Bins of a spectrum, frames, and whether the bins come first."""
-        bins = self._first("num_mel_bins", "input_feat_per_channel", "feature_size", "num_mel_features", default=80)
+        bins = self._first(
+            "feature_projection_input_dim",
+            "num_mel_bins",
+            "input_feat_per_channel",
+            "feature_size",
+            "num_mel_features",
+            default=80,
+        )
         longest = self._first("max_source_positions", default=None)
         if hasattr(self.config, "max_length") and hasattr(self.config, "frequency_stride"):
             return int(bins), int(self.config.max_length), False
-        bins_first = longest is not None and not hasattr(self.config, "conv_kernel_sizes")
+        projected = any(hasattr(self.config, name) for name in ("conv_kernel_sizes", "feature_projection_input_dim"))
+        bins_first = longest is not None and not projected
         return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
 
     @cached_property
@@ -96,10 +122,13 @@ class Sizes:
 
     def _first(self, *names: str, default: Any) -> Any:
         """The first of several settings of the configuration, or of those inside it: of text, pictures and sound."""
+        return next(iter(self._every(*names)), default)
+
+    def _every(self, *names: str) -> list[Any]:
         inner = ("text_config", "vision_config", "audio_config", "encoder", "decoder", "backbone_config")
         configs = [self.config, *(item for name in inner if (item := self._of(self.config, name)) is not None)]
         values = (self._of(config, name) for config in configs for name in names)
-        return next((value for value in values if value is not None), default)
+        return [value for value in values if value is not None]
 
     @staticmethod
     def _of(config: object, name: str) -> Any:
@@ -157,6 +186,8 @@ def _boxes(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
 
 
 def _picture(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    if sizes.frames:
+        return Drawn(torch.randn(ROWS, sizes.frames, *sizes.picture, generator=draws), {0: BATCH})
     return Drawn(torch.randn(ROWS, *sizes.picture, generator=draws), {0: BATCH})
 
 
@@ -184,9 +215,24 @@ def _spectra(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
     return _sound(sizes, length, draws)
 
 
+def _flat_patches(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    """Patches of a picture in a row, each behind its row and its column there (Pix2Struct)."""
+    sides, channels = sizes.patch, sizes.picture[0]
+    places = torch.stack([torch.arange(length), torch.arange(length)], -1).float().repeat(ROWS, 1, 1)
+    patches = torch.randn(ROWS, length, sides * sides * channels, generator=draws)
+    return Drawn(torch.cat([places, patches], -1), {0: BATCH, 1: SEQUENCE})
+
+
+def _regions(setting: str, sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    """A detector's results for regions of a picture, as many numbers as the configuration's `setting` (LXMERT)."""
+    regions = torch.rand(ROWS, length + 1, int(getattr(sizes.config, setting)), generator=draws)
+    return Drawn(regions, {0: BATCH, 1: "num_regions"})
+
+
 _MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
     "attention_mask": _mask,
     "bbox": _boxes,
+    "flattened_patches": _flat_patches,
     "input_features": _spectrum,
     "input_ids": _ids,
     "input_values": _spectra,
@@ -194,6 +240,8 @@ _MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
     "pixel_values": _picture,
     "position_ids": _places,
     "token_type_ids": _kinds,
+    "visual_feats": partial(_regions, "visual_feat_dim"),
+    "visual_pos": partial(_regions, "visual_pos_dim"),
 }
 
 
@@ -206,6 +254,7 @@ def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
         wanted |= {"input_ids", "attention_mask"}
         wanted |= {"token_type_ids"} if sizes.kinds_of_token > 1 else set()
         wanted |= {"pixel_values"} if sizes.has_pictures else set()
+        wanted |= {"visual_feats", "visual_pos"} if hasattr(sizes.config, "visual_feat_dim") else set()
         wanted |= {"bbox"} if hasattr(sizes.config, "max_2d_position_embeddings") else set()
     elif main == "pixel_values":
         wanted |= {"pixel_mask"}

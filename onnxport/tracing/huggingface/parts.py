@@ -115,7 +115,7 @@ def in_float32(part: Part) -> Part:
         return _wide(original(model, **pytree.tree_unflatten(taken, tree)))
 
     inputs: dict[str, Any] = _wide(part.inputs)
-    return Part(part.name, _reshaped(part.module, forward, list(inputs)), inputs, part.dims)
+    return Part(part.name, reshaped(part.module, forward, list(inputs)), inputs, part.dims)
 
 
 def _wide(values: Any) -> Any:
@@ -137,18 +137,16 @@ def _part(name: str, module: torch.nn.Module, drawn: Mapping[str, Drawn]) -> Par
 
 def _with_cache(model: PreTrainedModel, sizes: Sizes, prompt: Mapping[str, Drawn]) -> list[Part]:
     """One file for a cache of keys and values, which may be empty; for other states one for the prompt and one for a step."""
-    name, cache = _filled(model, {key: draw(key, sizes, _PAST_LENGTH).tensor for key in prompt})
-    held = {path.rpartition(".")[2] for path in _paths(cache)}
+    name, cache = filled(model, {key: draw(key, sizes, _PAST_LENGTH).tensor for key in prompt})
+    held = {path.rpartition(".")[2] for path in paths_of(cache)}
     if held <= {"key", "value"}:
         if type(cache) is DynamicCache:  # without the windows of single layers, which forget
-            _, cache = _filled(
-                model, {"input_ids": draw("input_ids", sizes, _PAST_LENGTH).tensor, name: DynamicCache()}
-            )
+            _, cache = filled(model, {"input_ids": draw("input_ids", sizes, _PAST_LENGTH).tensor, name: DynamicCache()})
         return [_step(MODEL, model, sizes, prompt, name, cache, _NEW)]
     first = {key: draw(key, sizes, LENGTH) for key in prompt}
     if not held & {"key", "value"}:
         prompt = {key: item for key, item in prompt.items() if key == "input_ids"}
-    decoder = _reshaped(model, partial(_from_the_beginning, name), list(first)) if fits(cache) else model
+    decoder = reshaped(model, partial(_from_the_beginning, name), list(first)) if fits(cache) else model
     return [_part(DECODER, decoder, first), _step(STEP, model, sizes, prompt, name, cache, 1)]
 
 
@@ -178,7 +176,7 @@ def _step(
     return Part(part, model, {key: inputs[key] for key in order}, {key: dims[key] for key in order})
 
 
-def _filled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, Any]:
+def filled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, Any]:
     """The cache that a model gives, and the name of the parameter that takes it."""
     outputs = _outputs(model, inputs)
     names = parameters(model)
@@ -224,7 +222,8 @@ def _run(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]
     return real
 
 
-def _paths(cache: object) -> list[str]:
+def paths_of(cache: object) -> list[str]:
+    """Where the tensors of a cache stand in it."""
     pairs, _ = pytree.tree_flatten_with_path(cache)
     return [".".join(str(getattr(key, "key", key)) for key in path) for path, _ in pairs]
 
@@ -234,7 +233,7 @@ def _encoder_and_decoder(model: PreTrainedModel, task: Task, sizes: Sizes) -> li
         name: Drawn(item.tensor, {axis: SOURCE if dim == SEQUENCE else dim for axis, dim in item.dims.items()})
         for name, item in _encoder_inputs(model, sizes).items()
     }
-    encoder = _reshaped(model, _encode, list(drawn))
+    encoder = reshaped(model, _encode, list(drawn))
     parts = [_part(ENCODER, encoder, drawn)]
     tokens = Drawn(draw("input_ids", sizes, _NEW).tensor, {0: BATCH, 1: DECODED})
     start = {name: item.tensor for name, item in drawn.items()}
@@ -247,7 +246,7 @@ def _encoder_and_decoder(model: PreTrainedModel, task: Task, sizes: Sizes) -> li
         hidden = Drawn(hidden.tensor, {0: BATCH})
         first["encoder_hidden_states"] = hidden
     names = [*mask, *first]
-    parts.append(_part(DECODER, _reshaped(model, _decode, names), {**mask, **first}))
+    parts.append(_part(DECODER, reshaped(model, _decode, names), {**mask, **first}))
     if task.past:
         parts.append(_decoder_step(model, mask, outputs, sizes))
     return parts
@@ -275,14 +274,14 @@ def _decoder_step(model: PreTrainedModel, mask: dict[str, Drawn], outputs: Mappi
         raise CacheError(f"{type(model).__name__} gives no cache: convert it for a task without 'with-past'")
     token = Drawn(draw("input_ids", sizes, 1).tensor, {0: BATCH})
     names = [*mask, "input_ids", "past_key_values"]
-    plain = _part(STEP, _reshaped(model, _decode, names), {**mask, "input_ids": token})
+    plain = _part(STEP, reshaped(model, _decode, names), {**mask, "input_ids": token})
     cached = {0: BATCH, 2: DECODED_PAST}
     return Part(
         STEP, plain.module, {**plain.inputs, "past_key_values": cache}, {**plain.dims, "past_key_values": cached}
     )
 
 
-def _reshaped(model: torch.nn.Module, forward: Any, names: list[str]) -> torch.nn.Module:
+def reshaped(model: torch.nn.Module, forward: Any, names: list[str]) -> torch.nn.Module:
     """The model with a forward that takes inputs of these names."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
@@ -312,6 +311,14 @@ def _encode(model: Any, _: Any, **inputs: Any) -> dict[str, torch.Tensor]:
     return {"last_hidden_state": model.get_encoder()(**inputs)[0]}
 
 
+class _Encoded(BaseModelOutput):
+    """What an encoder gives: `None` for what is not there, which classes of a model's own have (Moonshine's mask)."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
 def _decode(
     model: Any,
     original: Any,
@@ -328,7 +335,7 @@ def _decode(
     outputs = original(
         model,
         decoder_input_ids=input_ids,
-        encoder_outputs=BaseModelOutput(last_hidden_state=encoder_hidden_states),
+        encoder_outputs=_Encoded(last_hidden_state=encoder_hidden_states),
         past_key_values=past_key_values,
         **optional,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,11 @@ from transformers.models.auto import modeling_auto
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 
 WITH_PAST = "-with-past"
+PICTURED = "image-text-to-text"
 PAIRED = "zero-shot-image-classification"  # each picture with each text, of which there may be more or fewer
 # The tables of transformers that hold the classes for a task, the first in which a class stands decides what it is for.
 _TABLES = {
-    "image-text-to-text": ("IMAGE_TEXT_TO_TEXT",),
+    PICTURED: ("IMAGE_TEXT_TO_TEXT",),
     "text-generation": ("CAUSAL_LM",),
     "text2text-generation": ("SEQ_TO_SEQ_CAUSAL_LM",),
     "automatic-speech-recognition": ("SPEECH_SEQ_2_SEQ", "CTC"),
@@ -38,9 +40,7 @@ _TABLES = {
 }
 _FEATURES = "feature-extraction"
 # Tasks whose models write a sequence token by token, and can keep a cache of what they have read.
-_GENERATING = frozenset(
-    {"text-generation", "text2text-generation", "automatic-speech-recognition", "image-text-to-text"}
-)
+_GENERATING = frozenset({"text-generation", "text2text-generation", "automatic-speech-recognition", PICTURED})
 _SYNONYMS = {
     "causal-lm": "text-generation",
     "default": _FEATURES,
@@ -118,8 +118,15 @@ def _parsed(task: str) -> Task:
 
 
 def _keeps_past(kind: type[PreTrainedModel], config: PreTrainedConfig, name: str) -> bool:
-    """Whether a model is usually wanted with a cache: one that generates, but not with pictures among its tokens."""
-    return bool(kind.can_generate()) and (name != "image-text-to-text" or bool(config.is_encoder_decoder))
+    """Whether a model is usually wanted with a cache: one that generates, and takes pictures apart from its tokens if any."""
+    alone = name != PICTURED or bool(config.is_encoder_decoder) or takes_pictures_apart(kind)
+    return bool(kind.can_generate()) and alone
+
+
+def takes_pictures_apart(kind: type[PreTrainedModel]) -> bool:
+    """Whether a class computes what it sees apart from the rest, and the rest goes by the order of tokens alone."""
+    names = inspect.signature(kind.forward).parameters
+    return hasattr(kind, "get_image_features") and "inputs_embeds" in names and "token_type_ids" not in names
 
 
 def _class_of(config: PreTrainedConfig, name: str | None) -> type[PreTrainedModel]:

@@ -123,6 +123,7 @@ def scalar_tensor(op: OpBuilder, s: Operand, **_: object) -> ir.Value:
         case(lambda x: torch.arange(1, 7, 2) + x, f32(3)),
         case(lambda x: torch.arange(0.0, 1.0, 0.3) + x, f32(4)),
         case(lambda x: torch.arange(3, -1, -1) + x, f32(4)),
+        case(lambda x: torch.arange(x.shape[0], -x.shape[0], -2.0).sum() + x, f32(4, 3), dynamic=True),
     ],
 )
 def arange(op: OpBuilder, *bounds: Operand, **_: object) -> ir.Value:
@@ -132,7 +133,7 @@ def arange(op: OpBuilder, *bounds: Operand, **_: object) -> ir.Value:
     plain = [item for item in (start, end, step) if not isinstance(item, ir.Value)]
     if len(plain) == 3:
         return _constant(op, torch.arange(start, end, step, dtype=to_torch_dtype(dtype)))
-    if any(isinstance(item, float) for item in plain):
+    if any(isinstance(item, float) and not item.is_integer() for item in plain):
         raise UnsupportedOperator("arange with a fractional step or start and a dynamic end")
     whole = [to_dtype(op, item, ir.DataType.INT64) for item in (start, end, step)]
     return op.cast(op.Range(*whole), dtype)

@@ -1,0 +1,184 @@
+"""A model that writes about pictures: a file for what it sees, one for its table of tokens, one for its decoder with a cache.
+
+The three have the names that are usual for them on the Hugging Face Hub. What the first gives stands in the places of the marks
+among what the second gives, before the third.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+
+from onnxport.errors import InvalidInputError
+from onnxport.tracing.huggingface.examples import BATCH, ROWS, SEQUENCE, Drawn, Sizes, draw, parameters
+from onnxport.tracing.huggingface.parts import (
+    PAST,
+    TOTAL,
+    CacheError,
+    Part,
+    filled,
+    keep_cache,
+    paths_of,
+    reshaped,
+)
+from onnxport.tracing.pytorch_classes import register_caches
+
+VISION, EMBEDDING, DECODER_MERGED = "vision_encoder", "embed_tokens", "decoder_model_merged"
+_PAST_LENGTH, _NEW = 4, 3  # of the examples
+_GRID = (8, 12)  # patches of a picture that comes in patches, by height and width: whole blocks of 4
+_PIECES = 5  # that a picture is cut into, at most
+
+
+class InnerPictures(InvalidInputError):
+    """What is seen goes elsewhere than among the tokens."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A picture as a model takes it."""
+
+    values: Drawn
+    fixed: dict[str, torch.Tensor]  # its sizes, which a file holds as they are
+
+
+def mark_of(config: PreTrainedConfig) -> int | None:
+    """The token in whose places a picture stands."""
+    marks = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((mark for mark in marks if isinstance(mark, int)), None)
+
+
+def has_three_axes(config: PreTrainedConfig) -> bool:
+    """Whether places of tokens are of three axes: time, height and width."""
+    rotary = getattr(config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    return "mrope_section" in rotary
+
+
+def picture_parts(model: PreTrainedModel, sizes: Sizes) -> list[Part]:
+    """The three files of a model, in the order in which they run.
+
+    Raises:
+        CacheError: the model keeps other states than keys and values.
+        InvalidInputError: it takes pictures of a form that is not known.
+    """
+    register_caches()
+    keep_cache(model, True)
+    pictures = pictures_of(model, sizes)
+    vision = Part(
+        VISION,
+        reshaped(model, partial(_seen, pictures.fixed), ["pixel_values"]),
+        {"pixel_values": pictures.values.tensor},
+        {"pixel_values": dict(pictures.values.dims)},
+    )
+    tokens = draw("input_ids", sizes)
+    table = Part(
+        EMBEDDING, reshaped(model, _embedded, ["input_ids"]), {"input_ids": tokens.tensor}, {"input_ids": tokens.dims}
+    )
+    return [vision, table, _decoder(model, sizes)]
+
+
+def pictures_of(model: PreTrainedModel, sizes: Sizes) -> Pictures:
+    """The first form of pictures that the model takes.
+
+    Raises:
+        InvalidInputError: it takes none of those that are known.
+    """
+    first: Exception | None = None
+    for form in _forms(model, sizes):
+        try:
+            with torch.no_grad():
+                seen(model, form.values.tensor, form.fixed)
+        except InnerPictures:
+            raise
+        except Exception as error:  # whatever the model's code raises
+            first = first or error
+            continue
+        return form
+    raise InvalidInputError(
+        f"{type(model).__name__} takes pictures of a form that is not known: pass the model itself, with inputs. "
+        f"{type(first).__name__}: {first}"
+    ) from first
+
+
+def _forms(model: PreTrainedModel, sizes: Sizes) -> Iterator[Pictures]:
+    takes = inspect.signature(model.get_image_features).parameters
+    draws = torch.Generator().manual_seed(5)
+    channels, height, width = sizes.picture
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=draws).to(model.dtype)
+
+    if "image_grid_thw" in takes:
+        grid = torch.tensor([[1, *_GRID]])
+        for features in sizes.numbers_of_a_patch:
+            yield Pictures(Drawn(numbers(int(grid.prod()), features), {}), {"image_grid_thw": grid})
+        return
+    needs_sizes = "image_sizes" in takes
+    fixed = {"image_sizes": torch.tensor([[height, width]])} if needs_sizes else {}
+    rows, dims = (1, {}) if needs_sizes else (ROWS, {0: BATCH})
+    yield Pictures(Drawn(numbers(rows, channels, height, width), dims), fixed)
+    for pieces in range(1, _PIECES + 1):
+        yield Pictures(Drawn(numbers(rows, pieces, channels, height, width), dims), fixed)
+
+
+_INNER = frozenset("last_hidden_state pooler_output hidden_states attentions image_hidden_states image_embeds".split())
+
+
+def seen(model: Any, pixel_values: torch.Tensor, fixed: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """What a model sees in pictures, a row for each mark among the tokens.
+
+    Raises:
+        InnerPictures: inner layers of its decoder take more of it.
+    """
+    given = model.get_image_features(pixel_values, **fixed)
+    more = [name for name in (given if isinstance(given, Mapping) else ()) if name not in _INNER]
+    if more:
+        raise InnerPictures(
+            f"{type(model).__name__} takes more of a picture than stands among its tokens, {', '.join(more)}: files for "
+            "its parts would write something else. Convert its parts as modules"
+        )
+    features = getattr(given, "pooler_output", given)
+    features = torch.cat(list(features), 0) if isinstance(features, (list, tuple)) else features
+    return features.flatten(0, -2)
+
+
+def _seen(fixed: Mapping[str, torch.Tensor], model: Any, _: Any, pixel_values: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"image_features": seen(model, pixel_values, fixed)}
+
+
+def _embedded(model: Any, _: Any, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"inputs_embeds": model.get_input_embeddings()(input_ids)}
+
+
+def _decoder(model: PreTrainedModel, sizes: Sizes) -> Part:
+    """The decoder, which takes rows of the table and of what was seen behind a cache that may be empty."""
+    before = draw("input_ids", sizes, _PAST_LENGTH).tensor
+    name, cache = filled(model, {"input_ids": before, "past_key_values": DynamicCache()})
+    if not {path.rpartition(".")[2] for path in paths_of(cache)} <= {"key", "value"}:
+        raise CacheError(
+            f"{type(model).__name__} keeps other states than keys and values: convert it for a task without 'with-past'"
+        )
+    draws = torch.Generator().manual_seed(7)
+    width = int(model.config.get_text_config(decoder=True).hidden_size)
+    rows = Drawn(torch.randn(ROWS, _NEW, width, generator=draws).to(model.dtype), {0: BATCH, 1: SEQUENCE})
+    drawn = {"inputs_embeds": rows}
+    mask = draw("attention_mask", sizes, _PAST_LENGTH + _NEW).tensor
+    drawn["attention_mask"] = Drawn(mask, {0: BATCH, 1: TOTAL})
+    if "position_ids" in parameters(model):
+        places = torch.arange(_PAST_LENGTH, _PAST_LENGTH + _NEW).repeat(ROWS, 1)
+        drawn["position_ids"] = Drawn(places, {0: BATCH, 1: SEQUENCE})
+        if has_three_axes(model.config):
+            drawn["position_ids"] = Drawn(places.repeat(3, 1, 1), {1: BATCH, 2: SEQUENCE})
+    inputs: dict[str, Any] = {**{key: item.tensor for key, item in drawn.items()}, name: cache}
+    dims = {**{key: dict(item.dims) for key, item in drawn.items()}, name: {0: BATCH, 2: PAST}}
+    return Part(DECODER_MERGED, reshaped(model, _continued, list(inputs)), inputs, dims)
+
+
+def _continued(model: Any, original: Any, **inputs: Any) -> dict[str, Any]:
+    outputs = original(model, **inputs)
+    return {"logits": outputs.logits, "past_key_values": outputs.past_key_values}
