@@ -48,7 +48,10 @@ def conditions(program: ExportedProgram, names: Mapping[str, str]) -> Conditions
     for condition in looked_at:
         free = sorted(condition.free_symbols, key=str)
         broken = [sizes for sizes in _sizes(free, tried) if not _holds(condition, sizes)] if free else []
-        text = _text(condition.xreplace({item: sympy.Symbol(names[str(item)]) for item in free}))
+        named = condition.xreplace({item: sympy.Symbol(names[str(item)], integer=True, positive=True) for item in free})
+        if named == sympy.true:  # of two sizes that have one name
+            continue
+        text = _text(named)
         key = (tuple(free), tuple(tuple(sizes.values()) for sizes in broken))
         if broken and (key not in shortest or len(text) < len(shortest[key][0])):
             least = min(broken, key=lambda sizes: max(sizes.values()))
@@ -143,5 +146,6 @@ def _text(condition: sympy.Basic) -> str:
 
 def only_where(said: Sequence[str]) -> str:
     """What a report says of conditions."""
+    said = list(dict.fromkeys(said))
     more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
     return f"the trace holds only where {', '.join(said[:_MOST])}{more}: the model decides on sizes"

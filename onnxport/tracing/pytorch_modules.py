@@ -82,7 +82,8 @@ def with_forward(
 
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
-    kind = type(type(module).__name__, (type(module),), {"forward": call})
+    own = type(module)  # by whose name transformers looks up what a model can give beside its result
+    kind = type(own.__name__, (own,), {"forward": call, "__module__": own.__module__, "__qualname__": own.__qualname__})
     copy: torch.nn.Module = object.__new__(kind)
     copy.__dict__ = module.__dict__
     return copy

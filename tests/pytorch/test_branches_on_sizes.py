@@ -215,3 +215,17 @@ def test_what_a_single_row_alone_takes_is_noted():
     assert "test_branches_on_sizes.py" in note
     assert "decides otherwise where a size is 1" in note
     assert onnxport.convert(AtLeastOne(), inputs=(x,), validate=False).notes == ()
+
+
+class Alike(torch.nn.Module):
+    """Decides on whether two inputs are as long, which they are wherever their dimensions have one name."""
+
+    def forward(self, x, y):
+        return x + y if x.shape[0] <= y.shape[0] else x
+
+
+def test_what_holds_for_dimensions_of_one_name_is_no_condition():
+    inputs = (torch.rand(3, 4), torch.rand(3, 4))
+    model = onnxport.convert(Alike(), inputs=inputs, dynamic_shapes={"x": {0: "rows"}, "y": {0: "rows"}})
+    assert model.report.verdict == "passed"
+    assert not any("holds only" in note for note in model.notes)

@@ -120,3 +120,30 @@ def test_an_output_of_the_states_name_is_refused_and_not_lost():
 def test_another_value_of_the_option_is_refused():
     with pytest.raises(InvalidInputError, match="'io', which makes"):
         onnxport.convert(Encoder().eval(), inputs=(torch.randn(1, 4, 10),), states="keep")
+
+
+class Scratch(torch.nn.Module):
+    """A buffer that is written to as a whole before it is read, in part of it, or after it is read."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.order = order
+        self.register_buffer("scratch", torch.zeros(3))
+
+    def forward(self, x):
+        before = self.scratch.sum() if self.order == "read" else 0.0
+        if self.order == "part":
+            self.scratch[:2].copy_(x.mean(0)[:2])
+        else:
+            self.scratch.copy_(x.mean(0))
+        return x * self.scratch + before
+
+
+@pytest.mark.parametrize("order", ["whole", "part", "read"])
+def test_a_buffer_that_is_written_before_it_is_read_is_no_state(order):
+    x = torch.randn(2, 3)
+    if order == "whole":
+        assert onnxport.convert(Scratch(order).eval(), inputs=(x,)).report.verdict == "passed"
+        return
+    with pytest.raises(UnsupportedOperator, match="buffer 'scratch'"):
+        onnxport.convert(Scratch(order).eval(), inputs=(x,))

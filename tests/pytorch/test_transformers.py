@@ -276,3 +276,28 @@ def test_the_keys_of_an_index_are_as_long_as_the_cache() -> None:
     axes = {0: "batch", 1: "heads", 2: "past"}
     assert pytorch_caches.of_cache("past_key_values.0.indexer_keys", axes, 3) == {0: "batch", 1: "past"}
     assert pytorch_caches.of_cache("past_key_values.0.conv_state", axes, 3) == {0: "batch"}
+
+
+def test_what_a_model_gives_on_request_is_given() -> None:
+    """By a keyword that its forward does not name."""
+    sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+    net = transformers.BertModel(transformers.BertConfig(**sizes, intermediate_size=24)).eval()
+    inputs = {"input_ids": torch.randint(3, 60, (2, 5)), "output_hidden_states": True}
+    model = onnxport.convert(net, inputs=inputs)
+    assert model.report.verdict == "passed"
+    assert model.output_names == ["last_hidden_state", "pooler_output", *(f"hidden_states.{i}" for i in range(3))]
+
+
+def test_frequencies_that_go_by_the_length_are_no_state() -> None:
+    """Phi-3's LongRoPE writes them to a buffer in each call, before it reads it."""
+    rotary = {"rope_type": "longrope", "short_factor": [1.0] * 2, "long_factor": [2.0] * 2, "rope_theta": 1e4}
+    sizes = SIZES | {"original_max_position_embeddings": 8}
+    net = transformers.Phi3ForCausalLM(transformers.Phi3Config(**sizes, rope_parameters=rotary)).eval()
+    inputs = {"input_ids": torch.randint(3, 60, (2, 5)), "use_cache": False}
+    model = onnxport.convert(net, inputs=inputs, dynamic_shapes={"input_ids": {0: "batch", 1: "length"}})
+    session = onnxruntime.InferenceSession(model.proto.SerializeToString())
+    for length in (4, 8, 9, 20):
+        tokens = torch.randint(3, 60, (1, length))
+        with torch.no_grad():
+            expected = net(tokens).logits.numpy()
+        np.testing.assert_allclose(session.run(None, {"input_ids": tokens.numpy()})[0], expected, atol=1e-5)

@@ -106,6 +106,15 @@ def mutates(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and bool(written_arguments(target))
 
 
+def written_before_read(node: torch.fx.Node) -> bool:
+    """Whether the first use of an input is a write to all of it: whatever stood in it decides nothing."""
+    users = (item for item in node.graph.nodes if node in item.all_input_nodes and "_assert_" not in str(item.target))
+    first = next(users, None)
+    packet = getattr(None if first is None else first.target, "overloadpacket", None)
+    return first is not None and packet in _WHOLE and first.args[0] is node
+
+
+_WHOLE = (torch.ops.aten.copy_, torch.ops.aten.fill_, torch.ops.aten.zero_)
 _PYTHONS_OWN = frozenset(f"aten::__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
 

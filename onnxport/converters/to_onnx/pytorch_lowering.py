@@ -122,7 +122,7 @@ class Lowering:
         return results
 
     def _note_writes(self, placeholders: Sequence[tuple[torch.fx.Node, Ref]], *, main: bool) -> None:
-        """Records which inputs of a graph it wrote to; its buffers are refused."""
+        """Records which inputs of a graph it wrote to; buffers that hold something from call to call are refused."""
         for node, ref in placeholders:
             if not ref.cell.version:
                 continue
@@ -131,7 +131,7 @@ class Lowering:
             name = self.boundary.buffers.get(id(ref.cell.first))
             if node.name in self.boundary.input_names:
                 self._input_cells[node.name] = ref
-            elif not ref.cell.settled:
+            elif not ref.cell.settled and not aliases.written_before_read(node):
                 self.refuse_buffer(node.name if name is None else name, ref.cell.writer)
 
     def _attribute(self, op: OpBuilder, module: torch.fx.GraphModule, target: str) -> Any:
