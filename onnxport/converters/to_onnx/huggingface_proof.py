@@ -274,7 +274,8 @@ class _Describing(_Decoding):
 
     def _of_three_axes(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
         """The places of a prompt's tokens, as the model itself counts them."""
-        count: Any = getattr(self._model, "model", self._model).get_rope_index
+        inner: Any = getattr(self._model, "model", self._model)
+        count = inner.get_rope_index
         takes = inspect.signature(count).parameters
         return _array(count(**{name: item for name, item in inputs.items() if name in takes})[0])
 
