@@ -144,8 +144,8 @@ def _text(condition: sympy.Basic) -> str:
     return str(condition)
 
 
-def only_where(said: Sequence[str]) -> str:
+def only_where(texts: Sequence[str]) -> str:
     """What a report says of conditions."""
-    said = list(dict.fromkeys(said))
-    more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
-    return f"the trace holds only where {', '.join(said[:_MOST])}{more}: the model decides on sizes"
+    texts = list(dict.fromkeys(texts))
+    more = f" and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
+    return f"the trace holds only where {', '.join(texts[:_MOST])}{more}: the model decides on sizes"
