@@ -81,6 +81,10 @@ SIZES: dict[str, dict[str, Any]] = {
     "MoonshineForConditionalGeneration": {**COMMON, "hidden_size": 16, "intermediate_size": 24}
     | {f"{side}_num_{what}": 2 for side in ("encoder", "decoder") for what in ("hidden_layers", "attention_heads")},
     "VideoMAEModel": {**TEXT, "image_size": 16, "patch_size": 8, "num_frames": 4},
+    "PatchTSTForPrediction": {"num_input_channels": 3, "context_length": 16, "patch_length": 4, "patch_stride": 4}
+    | {"d_model": 16, "num_attention_heads": 2, "ffn_dim": 24, "num_hidden_layers": 1, "prediction_length": 4},
+    "TimeSeriesTransformerModel": {"prediction_length": 4, "context_length": 8, "lags_sequence": [1, 2]}
+    | {"num_time_features": 2, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1},
     "SEWForCTC": {**COMMON, **TEXT, **WAVES},
     "XLNetLMHeadModel": {"vocab_size": 60, "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 24},
     "Pix2StructForConditionalGeneration": {

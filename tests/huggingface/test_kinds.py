@@ -125,6 +125,8 @@ KINDS = {
     "Lfm2ForCausalLM": "decoder_model: many rows, shorter",  # prompts shorter than a convolution's kernel
     "MoonshineForConditionalGeneration": "greedy decoding, batch 1",  # an output of the encoder's own
     "VideoMAEModel": "one row, longer",  # videos
+    "PatchTSTForPrediction": "one row, longer",  # time series
+    "TimeSeriesTransformerModel": "given",  # time series, with what tells their time
     "SEWForCTC": "one row, longer",  # fills up where the number of frames is odd
     "XLNetLMHeadModel": "given",  # puts a token of its own behind the prompt
     "Pix2StructForConditionalGeneration": "greedy decoding, batch 3",  # patches of a picture in a row

@@ -100,6 +100,14 @@ class Sizes:
         return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
 
     @cached_property
+    def series(self) -> tuple[int, int, int]:
+        """Steps of a time series that a model reads, variables in a step (0: a number alone), and numbers that tell its time."""
+        lags = getattr(self.config, "lags_sequence", None) or [0]
+        single = not hasattr(self.config, "num_input_channels") and int(getattr(self.config, "input_size", 1)) == 1
+        variables = 0 if single else int(self._first("num_input_channels", "input_size", default=1))
+        return int(self.config.context_length) + max(lags), variables, int(self._first("num_time_features", default=0))
+
+    @cached_property
     def page(self) -> int:
         """Width and height of a page, in the units of `bbox`."""
         return min(_BOX, int(self._first("max_2d_position_embeddings", default=_BOX)))
@@ -145,6 +153,12 @@ class Sizes:
 def parameters(model: PreTrainedModel) -> list[str]:
     """Names of the parameters of a model's forward."""
     return list(inspect.signature(model.forward).parameters)
+
+
+def required(model: PreTrainedModel) -> set[str]:
+    """Names of those parameters of a model's forward that have no default."""
+    items = inspect.signature(model.forward).parameters.values()
+    return {item.name for item in items if item.default is item.empty}
 
 
 def draw(name: str, sizes: Sizes, length: int = LENGTH) -> Drawn:
@@ -229,6 +243,16 @@ def _regions(setting: str, sizes: Sizes, length: int, draws: torch.Generator) ->
     return Drawn(regions, {0: BATCH, 1: "num_regions"})
 
 
+def _series(what: str, sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    """What is known of time series: values, which of them were observed, and numbers that tell the time."""
+    steps, variables, features = sizes.series
+    if what == "time":
+        return Drawn(torch.randn(ROWS, steps, features, generator=draws), {0: BATCH})
+    shape = (ROWS, steps, variables) if variables else (ROWS, steps)
+    values = torch.ones(shape) if what == "observed" else torch.randn(shape, generator=draws)
+    return Drawn(values, {0: BATCH})
+
+
 _MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
     "attention_mask": _mask,
     "bbox": _boxes,
@@ -236,6 +260,9 @@ _MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
     "input_features": _spectrum,
     "input_ids": _ids,
     "input_values": _spectra,
+    "past_observed_mask": partial(_series, "observed"),
+    "past_time_features": partial(_series, "time"),
+    "past_values": partial(_series, "values"),
     "pixel_mask": _picture_mask,
     "pixel_values": _picture,
     "position_ids": _places,
@@ -258,6 +285,8 @@ def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
         wanted |= {"bbox"} if hasattr(sizes.config, "max_2d_position_embeddings") else set()
     elif main == "pixel_values":
         wanted |= {"pixel_mask"}
+    elif main == "past_values":
+        wanted |= {"past_observed_mask", "past_time_features"} & required(model)
     elif sizes.takes_audio_mask and not (main == "input_features" and sizes.features[2]):
         wanted |= {"attention_mask"}
     drawn = {name: draw(name, sizes) for name in names if name in wanted}
