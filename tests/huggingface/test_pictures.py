@@ -64,3 +64,11 @@ def test_what_a_decoder_takes_of_a_picture_beside_its_marks_is_refused(tmp_path:
     """Qwen3-VL adds what it sees to inner layers too."""
     with pytest.raises(InvalidInputError, match="deepstack_features"):
         onnxport.convert(folder(tmp_path, "Qwen3VLForConditionalGeneration"))
+
+
+def test_one_file_of_a_model_that_takes_grids_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    source = folder(tmp_path, "Qwen2VLForConditionalGeneration")
+    with pytest.raises(InvalidInputError, match="--task image-text-to-text-with-past"):
+        onnxport.convert(source, task="image-text-to-text")
+    with pytest.raises(InvalidInputError, match="is for image-text-to-text"):
+        onnxport.convert(source, task="text-generation")

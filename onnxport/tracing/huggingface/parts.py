@@ -29,7 +29,7 @@ from onnxport.tracing.huggingface.examples import (
     plain_inputs,
 )
 from onnxport.tracing.huggingface.states import fits, states_of_any_prompt
-from onnxport.tracing.huggingface.tasks import PAIRED, Task, holds
+from onnxport.tracing.huggingface.tasks import PAIRED, PICTURED, Task, holds, takes_pictures_apart
 from onnxport.tracing.pytorch_classes import register_caches
 from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.tracing.pytorch_modules import with_forward
@@ -78,7 +78,21 @@ def parts_of(model: PreTrainedModel, task: Task, sizes: Sizes) -> list[Part]:
         drawn["pixel_values"] = Drawn(more, {**pictures.dims, 0: PICTURES})
     if task.past:
         return _with_cache(model, sizes, drawn)
+    if task.name == PICTURED and takes_pictures_apart(type(model)):
+        _check_whole(model, drawn)
     return [_part(MODEL, model, drawn)]
+
+
+def _check_whole(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> None:
+    """Refuses one file of a model that takes the sizes of pictures beside them.
+
+    Raises:
+        InvalidInputError: it does not run on pictures and tokens alone.
+    """
+    try:
+        _outputs(model, {key: item.tensor for key, item in drawn.items()})
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error}. Files of its parts: --task {PICTURED}-with-past") from error
 
 
 def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[str, Drawn]:

@@ -96,7 +96,11 @@ def task_and_class(config: PreTrainedConfig, task: str | None) -> tuple[Task, ty
     table = _MODELS if wanted.name == _FEATURES else _merged(wanted.name)
     choice = table.get(config.model_type)
     if choice is None:
-        raise InvalidInputError(f"task={task!r}: transformers has no class of {config.model_type!r} models for it")
+        own = next((item for item in _TABLES if named in _classes(item)), None)
+        hint = "" if own is None else f"; {named} is for {own}"
+        raise InvalidInputError(
+            f"task={task!r}: transformers has no class of {config.model_type!r} models for it{hint}"
+        )
     return wanted, _class_of(config, choice if isinstance(choice, str) else choice[0])
 
 
