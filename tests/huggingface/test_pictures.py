@@ -23,6 +23,7 @@ def test_three_files_write_what_generate_writes(tmp_path: Path, name: str) -> No
     done = onnxport.convert(folder(tmp_path, name))
     assert done.report.verdict == "passed", done.report
     assert list(done.parts) == FILES
+    assert ("image_grid_thw=[[1, 8, 12]]" in " ".join(done.notes)) == name.startswith("Qwen2VL")
     assert [item.name for item in done.report.sets][-2:] == [
         "greedy decoding with a picture, batch 1",
         "greedy decoding with pictures, batch 3",

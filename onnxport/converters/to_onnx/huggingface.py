@@ -68,6 +68,7 @@ def _converted(parts: list[Part], request: Request) -> dict[str, OnnxModel]:
         model, lost = _export(part, request)
         if part.name == DECODER and SEQUENCE in lost:
             continue
+        model.notes = (*model.notes, *filter(None, [part.note]))
         name = MODEL if part.name == STEP and DECODER not in converted else part.name
         if name != part.name:
             model.notes = (*model.notes, "the model reads one token at a time, a prompt too; its states begin as zeros")

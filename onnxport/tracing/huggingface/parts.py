@@ -55,6 +55,7 @@ class Part:
     module: torch.nn.Module
     inputs: dict[str, Any]  # example inputs by parameter, in the order of the signature
     dims: dict[str, dict[int, str]]  # names of the dimensions that vary
+    note: str = ""  # for its report
 
 
 def parts_of(model: PreTrainedModel, task: Task, sizes: Sizes) -> list[Part]:
@@ -129,7 +130,7 @@ def in_float32(part: Part) -> Part:
         return _wide(original(model, **pytree.tree_unflatten(taken, tree)))
 
     inputs: dict[str, Any] = _wide(part.inputs)
-    return Part(part.name, reshaped(part.module, forward, list(inputs)), inputs, part.dims)
+    return Part(part.name, reshaped(part.module, forward, list(inputs)), inputs, part.dims, part.note)
 
 
 def _wide(values: Any) -> Any:

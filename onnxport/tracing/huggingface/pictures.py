@@ -74,6 +74,9 @@ def picture_parts(model: PreTrainedModel, sizes: Sizes) -> list[Part]:
         reshaped(model, partial(_seen, pictures.fixed), ["pixel_values"]),
         {"pixel_values": pictures.values.tensor},
         {"pixel_values": dict(pictures.values.dims)},
+        ", ".join(
+            f"the trace holds for pictures of {name}={size.tolist()} alone" for name, size in pictures.fixed.items()
+        ),
     )
     tokens = draw("input_ids", sizes)
     table = Part(
