@@ -128,7 +128,7 @@ class WithPictures:
         tokens = named.pop("input_ids")
         rows = np.array(run(self._table, {"input_ids": tokens})["inputs_embeds"])
         marks = tokens == self._mark
-        if marks.any():
+        if tokens.shape[1] > 1 and marks.any():  # in the prompt: a mark that is written is a token as others are
             rows[marks] = self._features
         if self._places is not None:
             length = self._places.shape[2]

@@ -8,6 +8,7 @@ import pytest
 
 import onnxport
 from onnxport.errors import InvalidInputError
+from onnxport.tracing.huggingface import pictures
 from onnxport.validation.decoding import Prompt, WithPictures, decoded
 from tests.huggingface.models import folder, torch, transformers
 
@@ -44,10 +45,10 @@ def test_the_picture_decides_what_is_written(tmp_path: Path) -> None:
         model.get_parameter("model.multi_modal_projector.linear_2.weight").mul_(200.0)
     model.save_pretrained(source)
     done = onnxport.convert(source)
-    pictures = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(3))
+    drawn = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(3))
     prompt = torch.tensor([[9, *[MARK] * 4, 11, 12, 13]])
     written = []
-    for picture in pictures.split(1):
+    for picture in drawn.split(1):
         expected = model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -61,10 +62,14 @@ def test_the_picture_decides_what_is_written(tmp_path: Path) -> None:
     assert written[0] != written[1]
 
 
-def test_what_a_decoder_takes_of_a_picture_beside_its_marks_is_refused(tmp_path: Path) -> None:
-    """Qwen3-VL adds what it sees to inner layers too."""
+def test_what_a_decoder_takes_of_a_picture_beside_its_marks_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    """Qwen3-VL adds what it sees to inner layers too: told by what its vision gives, and by what its text's model takes."""
+    source = folder(tmp_path, "Qwen3VLForConditionalGeneration")
     with pytest.raises(InvalidInputError, match="deepstack_features"):
-        onnxport.convert(folder(tmp_path, "Qwen3VLForConditionalGeneration"))
+        onnxport.convert(source, validate=False)
+    monkeypatch.setattr(pictures, "_INNER", pictures._INNER | {"deepstack_features"})
+    with pytest.raises(InvalidInputError, match="deepstack_visual_embeds, visual_pos_masks"):
+        onnxport.convert(source, validate=False)
 
 
 def test_one_file_of_a_model_that_takes_grids_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def picture_parts(model: PreTrainedModel, sizes: Sizes) -> list[Part]:
     register_caches()
     keep_cache(model, True)
     pictures = pictures_of(model, sizes)
+    _check_together(model, sizes, pictures)
     vision = Part(
         VISION,
         reshaped(model, partial(_seen, pictures.fixed), ["pixel_values"]),
@@ -106,6 +107,80 @@ def pictures_of(model: PreTrainedModel, sizes: Sizes) -> Pictures:
         f"{type(model).__name__} takes pictures of a form that is not known: pass the model itself, with inputs. "
         f"{type(first).__name__}: {first}"
     ) from first
+
+
+class _Reached(Exception):
+    """The layers of the text are reached."""
+
+
+def _check_together(model: PreTrainedModel, sizes: Sizes, pictures: Pictures) -> None:
+    """Refuses a model whose text's layers take something else beside pictures than they take beside tokens alone.
+
+    Raises:
+        InnerPictures: they do, or the model does not run on a picture among tokens.
+    """
+    mark, tokens = mark_of(model.config), draw("input_ids", sizes).tensor
+    with torch.no_grad():
+        count = len(seen(model, pictures.values.tensor, pictures.fixed))
+    rows = 1 if not pictures.values.dims else ROWS
+    if mark is None:
+        raise InnerPictures(f"{type(model).__name__}: its configuration names no token for pictures")
+    words = torch.where(tokens[:rows] == mark, mark - 1 if mark else 1, tokens[:rows])
+    tokens = torch.cat([words[:, :1], torch.full((rows, count // rows), mark), words[:, 1:]], 1)
+    places = torch.arange(tokens.shape[1]).repeat(rows, 1)
+    shared = {"attention_mask": torch.ones_like(tokens), "use_cache": False}
+    if "position_ids" in parameters(model):
+        shared["position_ids"] = places.repeat(3, 1, 1) if has_three_axes(model.config) else places
+    kinds = {"mm_token_type_ids": (tokens == mark).int()} if "mm_token_type_ids" in parameters(model) else {}
+    pictured = {"input_ids": tokens, "pixel_values": pictures.values.tensor, **pictures.fixed, **kinds}
+    whole = _taken_by_layers(model, {**pictured, **shared})
+    with torch.no_grad():
+        embedded = model.get_input_embeddings()(tokens)
+    apart = _taken_by_layers(model, {"inputs_embeds": embedded, **shared})
+    names = [name for name in whole.keys() | apart.keys() if not _alike(whole.get(name), apart.get(name))]
+    if names:
+        raise InnerPictures(
+            f"{type(model).__name__} takes more of a picture than stands among its tokens, {', '.join(sorted(names))}: files "
+            "for its parts would write something else. Convert its parts as modules"
+        )
+
+
+def _taken_by_layers(model: PreTrainedModel, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What the text's model and the first of its layers take, but for the rows themselves."""
+    taken: dict[str, Any] = {}
+    text = model.get_decoder()
+    names = list(inspect.signature(type(text.layers[0]).forward).parameters)[2:]  # behind the layer and the rows
+
+    def entered(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        taken.update({name: item for name, item in kwargs.items() if item is not None})
+
+    def reached(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        taken.update({**dict(zip(names, args[1:], strict=False)), **kwargs})
+        raise _Reached
+
+    handles = [
+        text.register_forward_pre_hook(entered, with_kwargs=True),
+        text.layers[0].register_forward_pre_hook(reached, with_kwargs=True),
+    ]
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    except _Reached:
+        pass
+    except Exception as error:  # whatever the model's code raises
+        raise InnerPictures(f"{type(model).__name__} does not run on a picture among tokens: {error}") from error
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {name: item for name, item in taken.items() if name not in ("hidden_states", "inputs_embeds", "input_ids")}
+
+
+def _alike(one: object, other: object) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return type(one) is type(other)
 
 
 def _forms(model: PreTrainedModel, sizes: Sizes) -> Iterator[Pictures]:
