@@ -25,11 +25,11 @@ from onnxport.tracing.huggingface.pictures import (
     EMBEDDING,
     VISION,
     has_three_axes,
-    mark_of,
     pictures_of,
     seen,
 )
 from onnxport.tracing.huggingface.quiet import quiet
+from onnxport.tracing.huggingface.tasks import mark_of
 from onnxport.tracing.pytorch_state import unchanged
 from onnxport.validation import settled
 from onnxport.validation.comparison import OutputReport
@@ -252,12 +252,12 @@ class _Describing(_Decoding):
         one = form.values.tensor if not form.values.dims else form.values.tensor[:1]
         pictures = [one * (1.0 - 0.25 * row) for row in range(rows)]
         with torch.no_grad():
-            self._features = torch.cat([seen(self._model, item, form.fixed) for item in pictures])
+            features = torch.cat([seen(self._model, item, form.fixed) for item in pictures])
         mark = self._mark
         words = draw("input_ids", self._folder.sizes, _PROMPT).tensor
         words = torch.cat([words, words[:1].flip(1)])[:rows]
         words = torch.where(words == mark, mark - 1 if mark else 1, words)
-        marks = torch.full((rows, len(self._features) // rows), mark)
+        marks = torch.full((rows, len(features) // rows), mark)
         tokens = torch.cat([words[:, :1], marks, words[:, 1:]], 1)
         sizes = {name: item.repeat(rows, 1) for name, item in form.fixed.items()}
         kinds = {"mm_token_type_ids": (tokens == mark).int()} if "mm_token_type_ids" in parameters(self._model) else {}

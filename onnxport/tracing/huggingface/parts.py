@@ -29,7 +29,7 @@ from onnxport.tracing.huggingface.examples import (
     plain_inputs,
 )
 from onnxport.tracing.huggingface.states import fits, states_of_any_prompt
-from onnxport.tracing.huggingface.tasks import PAIRED, PICTURED, Task, holds, takes_pictures_apart
+from onnxport.tracing.huggingface.tasks import PAIRED, PICTURED, Task, holds, mark_of, takes_pictures_apart
 from onnxport.tracing.pytorch_classes import register_caches
 from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.tracing.pytorch_modules import with_forward
@@ -98,8 +98,8 @@ def _check_whole(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> None:
 
 def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[str, Drawn]:
     """Tokens with the marks that stand for a picture, as many of them as the model puts numbers in their places."""
-    mark = next((getattr(model.config, name, None) for name in ("image_token_id", "image_token_index")), None)
-    if not isinstance(mark, int) or not {"input_ids", "pixel_values"} <= set(drawn):
+    mark = mark_of(model.config)
+    if mark is None or not {"input_ids", "pixel_values"} <= set(drawn):
         return {}
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():

@@ -27,6 +27,7 @@ from onnxport.tracing.huggingface.parts import (
     paths_of,
     reshaped,
 )
+from onnxport.tracing.huggingface.tasks import mark_of
 from onnxport.tracing.pytorch_classes import register_caches
 
 VISION, EMBEDDING, DECODER_MERGED = "vision_encoder", "embed_tokens", "decoder_model_merged"
@@ -39,18 +40,19 @@ class InnerPictures(InvalidInputError):
     """What is seen goes elsewhere than among the tokens."""
 
 
+def _more_of_it(model: object, names: list[str]) -> InnerPictures:
+    return InnerPictures(
+        f"{type(model).__name__} takes more of a picture than stands among its tokens, {', '.join(names)}: files for its "
+        "parts would write something else. Convert its parts as modules"
+    )
+
+
 @dataclass(frozen=True)
 class Pictures:
     """A picture as a model takes it."""
 
     values: Drawn
     fixed: dict[str, torch.Tensor]  # its sizes, which a file holds as they are
-
-
-def mark_of(config: PreTrainedConfig) -> int | None:
-    """The token in whose places a picture stands."""
-    marks = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
-    return next((mark for mark in marks if isinstance(mark, int)), None)
 
 
 def has_three_axes(config: PreTrainedConfig) -> bool:
@@ -139,10 +141,7 @@ def _check_together(model: PreTrainedModel, sizes: Sizes, pictures: Pictures) ->
     apart = _taken_by_layers(model, {"inputs_embeds": embedded, **shared})
     names = [name for name in whole.keys() | apart.keys() if not _alike(whole.get(name), apart.get(name))]
     if names:
-        raise InnerPictures(
-            f"{type(model).__name__} takes more of a picture than stands among its tokens, {', '.join(sorted(names))}: files "
-            "for its parts would write something else. Convert its parts as modules"
-        )
+        raise _more_of_it(model, sorted(names))
 
 
 def _taken_by_layers(model: PreTrainedModel, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -216,10 +215,7 @@ def seen(model: Any, pixel_values: torch.Tensor, fixed: Mapping[str, torch.Tenso
     given = model.get_image_features(pixel_values, **fixed)
     more = [name for name in (given if isinstance(given, Mapping) else ()) if name not in _INNER]
     if more:
-        raise InnerPictures(
-            f"{type(model).__name__} takes more of a picture than stands among its tokens, {', '.join(more)}: files for "
-            "its parts would write something else. Convert its parts as modules"
-        )
+        raise _more_of_it(model, more)
     features = getattr(given, "pooler_output", given)
     features = torch.cat(list(features), 0) if isinstance(features, (list, tuple)) else features
     return features.flatten(0, -2)

@@ -104,6 +104,12 @@ def task_and_class(config: PreTrainedConfig, task: str | None) -> tuple[Task, ty
     return wanted, _class_of(config, choice if isinstance(choice, str) else choice[0])
 
 
+def mark_of(config: PreTrainedConfig) -> int | None:
+    """The token in whose places a picture stands."""
+    marks = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((mark for mark in marks if isinstance(mark, int)), None)
+
+
 def holds(kind: type[PreTrainedModel], name: str) -> bool:
     """Whether a class is one for a task."""
     return kind.__name__ in _classes(name)
