@@ -120,7 +120,11 @@ def _sizes(name: str, args: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
 
 
 def _is_random(target: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    """Whether a traced operator is one of the draws; attention and dropout, which may draw too, are none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    name = target._schema.name.partition("::")[2].removesuffix("_functional")
+    return name in _NEW or f"{name.removesuffix('_')}_" in _FILLS
 
 
 def _same(one: _Draw, other: _Draw) -> bool:

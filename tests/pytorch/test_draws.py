@@ -71,3 +71,16 @@ def test_a_generator_that_goes_on_is_drawn_from_when_the_graph_runs() -> None:
     with pytest.warns(onnxport.errors.UnprovedWarning):
         written = onnxport.convert(lambda x: x + torch.randn(6, generator=generator), inputs=(X,))
     assert "RandomNormal" in {node.op_type for node in written.model.graph}
+
+
+def test_attention_draws_nothing() -> None:
+    """PyTorch marks its attention as random, for its dropout's sake; a model that has it is not run to look for draws."""
+    kinds: set[type] = set()
+
+    class Attends(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            kinds.add(type(x))
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+    onnxport.convert(Attends().eval(), inputs=(torch.randn(2, 4, 3, 8),), validate=False)
+    assert kinds and torch.Tensor not in kinds
