@@ -28,7 +28,7 @@ class Request:
 
     Attributes: as the arguments of `onnxport.convert`, but that `inputs` is one example, `examples` holds further ones (the
     dimensions in which they differ from `inputs` vary, and no others), and `target_opset` is None where the user leaves it to us;
-    of a mapping `target_opset` keeps the version of ai.onnx, and `domains` the others.
+    of a mapping `target_opset` keeps the version of ai.onnx, and `domains` the others. `proved`: a proof follows the export.
 
     Raises:
         InvalidInputError: an option has a value that it can't have for any model.
@@ -56,6 +56,7 @@ class Request:
     functions: str | Sequence[type | str] | None = None
     strategy: Strategy | None = None
     states: States | None = None
+    proved: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.target_opset, Mapping):

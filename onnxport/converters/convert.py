@@ -207,7 +207,9 @@ def convert(
     first, further = _examples(inputs, source, kind)
     # What a framework computes with operators of its own needs no detours around a runtime's defects.
     between: Runtime = "reference" if target.shares_semantics else runtime
-    request = Request(first, further, options=options or {}, optimize=optimize, runtime=between, **asked)
+    request = Request(
+        first, further, options=options or {}, optimize=optimize, runtime=between, proved=validate, **asked
+    )
     if output is not None:
         frameworks.check_place(output, target, source)
         check_output(target, output, source)
@@ -254,8 +256,6 @@ def convert(
                 _prove(source, live, wide, wide if lower else result, request, tolerance, title, engines)
                 if lower is not None:
                     hub.report = prove_lowered(replace(lower, result=hub), live, source, request, tolerance)
-        elif source.check_unproved is not None:
-            source.check_unproved(live, request)
         if inputs_as_nchw or outputs_as_nchw:
             stage("turning inputs and outputs")
             result = with_channels_first(hub, inputs_as_nchw or (), outputs_as_nchw or (), validate=validate)

@@ -216,7 +216,6 @@ class Framework:
         with_states: of a model that keeps a state and the request ``states="io"`` a model without state and the request for it;
             None where its models have no such form.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
-        check_unproved: refuses a live model of which an export without a proof may be wrong; None where there is no such check.
         build: the driver from ONNX: the live model of a graph; None where there is none yet.
         hub_folder: the folder that a model of it becomes in ONNX; None where that is one file.
         bind: the runner of a live model.
@@ -251,7 +250,6 @@ class Framework:
     with_states: Callable[[object, Request], tuple[object, Request]] | None = None
     in_real_numbers: Callable[[object], object] | None = None
     export: Callable[[object, Request], OnnxModel] | None = None
-    check_unproved: Callable[[object, Request], None] | None = None
     build: Callable[[ir.Model], object] | None = None
     hub_folder: Folder | None = None
     bind: Callable[[object, Binding], Runner] | None = None

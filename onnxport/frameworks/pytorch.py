@@ -86,7 +86,6 @@ FRAMEWORK = Framework(
     with_states=Lazy("onnxport.tracing.pytorch_io_states:with_states"),
     adopt=Lazy("onnxport.frameworks.pytorch_devices:on_processor"),
     notes_of=Lazy("onnxport.frameworks.pytorch_devices:notes_of"),
-    check_unproved=Lazy("onnxport.tracing.pytorch_awareness:check_unaware"),
     **rooms("pytorch"),
     to_numpy=Lazy("onnxport.validation.runners.pytorch:to_numpy"),
     to_onnx_map=Lazy("onnxport.opset_maps.maps:aten").get,

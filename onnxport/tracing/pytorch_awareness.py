@@ -6,7 +6,7 @@ Attention that leaves its mask to a kernel's flag in eager but builds one where 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import CodeType, FunctionType
 from typing import Any
@@ -25,10 +25,11 @@ from onnxport.tracing.pytorch_reasons import OWN
 _QUESTIONS = ("is_exporting", "is_compiling", "is_dynamo_compiling")
 # Of the largest number of an output: far above what another kernel rounds.
 _OTHER = 1e-2
+UNASKED = "onnxport_unasked"  # in the meta of a traced graph: nothing asked whether it was being traced
 
 
 def check_unaware(model: object, request: Request) -> None:
-    """Refuses a module that gives other numbers on the examples where it learns that it is being traced.
+    """Refuses a module that gives other numbers on the examples where it learns that it is being traced; runs it for that.
 
     Raises:
         TracingError: it does; the message names the line that asks.
@@ -81,6 +82,20 @@ def _names(code: CodeType) -> set[str]:
 def asked_if_traced(answer: bool) -> Iterator[dict[str, None]]:
     """While it is active, whoever asks outside of torch whether a trace runs gets this answer; the places that asked."""
     asked: dict[str, None] = {}
+    with _questions_put(lambda own: answer, asked):
+        yield asked
+
+
+@contextmanager
+def askers_noticed() -> Iterator[dict[str, None]]:
+    """The places outside of torch that ask whether a trace runs; none where `asked_if_traced` answers them already."""
+    asked: dict[str, None] = {}
+    with nullcontext() if hasattr(torch.compiler.is_compiling, "asks") else _questions_put(lambda own: own(), asked):
+        yield asked
+
+
+@contextmanager
+def _questions_put(answer: Callable[[Callable[[], bool]], bool], asked: dict[str, None]) -> Iterator[None]:
 
     def question(own: Any) -> Any:
         def reply() -> bool:
@@ -90,15 +105,16 @@ def asked_if_traced(answer: bool) -> Iterator[dict[str, None]]:
             while frame.f_back is not None and frame.f_code.co_name.startswith("is_"):  # a package's own spelling of it
                 frame = frame.f_back
             asked[f"{relative_path(frame.f_code.co_filename)}:{frame.f_lineno}"] = None
-            return answer
+            return answer(own)
 
+        reply.asks = True  # type: ignore[attr-defined]
         return reply
 
     before = {name: getattr(torch.compiler, name) for name in _QUESTIONS if hasattr(torch.compiler, name)}
     for name, own in before.items():
         setattr(torch.compiler, name, question(own))
     try:
-        yield asked
+        yield
     finally:
         for name, own in before.items():
             setattr(torch.compiler, name, own)

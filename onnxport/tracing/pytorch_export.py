@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.tracing import pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_awareness import UNASKED, askers_noticed
 from onnxport.tracing.pytorch_builtins import sizes_kept
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_draws import repeated_draws
@@ -43,6 +44,7 @@ def traced_program(
     call = pytorch_inputs.apart(call)
     with (
         torch.no_grad(),
+        nullcontext({"Dynamo": None}) if strict else askers_noticed() as askers,  # Dynamo answers by itself
         single_sizes_noticed() as single,
         levels_kept(),
         unchecked(),
@@ -75,6 +77,7 @@ def traced_program(
             if again is not None:
                 program = _program(call, shapes, strict, apart_from_user, [*modes, again], hits)
             check_idle(hits, call)
+    program.graph_module.meta[UNASKED] = not askers
     notes = single_notes(single)
     for item in caught:
         assigned = re.match(_ASSIGNED, str(item.message))

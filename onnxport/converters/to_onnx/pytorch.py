@@ -27,6 +27,7 @@ from onnxport.model import OnnxModel
 from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.pytorch import trace, trace_static
+from onnxport.tracing.pytorch_awareness import UNASKED, check_unaware
 from onnxport.tracing.pytorch_programs import Traced
 
 
@@ -77,6 +78,8 @@ def _exported(model: Any, request: Request) -> OnnxModel:
     except TracingError:
         check_runs(model, request)
         raise
+    if not (request.proved or traced.program.graph_module.meta.get(UNASKED, False)):
+        check_unaware(model, request)
     try:
         return _lowered(traced, request)
     except MapEntryError:
