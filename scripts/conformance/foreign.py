@@ -26,12 +26,13 @@ import numpy as np
 
 from scripts.conformance import foreign_steps, workers
 from scripts.conformance.foreign_files import read_inputs
-from scripts.conformance.workers import first_line
+from scripts.conformance.workers import first_line, within
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-SECONDS = 200
+SECONDS = 300
+STEP_SECONDS = 60  # of a step after the numbers, such as compiling; of the processor, as SECONDS
 IMPORTERS = ("pytorch", "tensorflow", "keras")
 VERDICTS = ("right", "unproved", "wrong", "fails", "refused", "defect", "timeout")
 DOUBT = (
@@ -208,7 +209,8 @@ def findings(item: str, corpus: Path, numbers: bool = False) -> Iterator[Finding
     with tempfile.TemporaryDirectory() as folder:
         for label, step in steps.later:
             try:
-                reason = step(made, sets, Path(folder))
+                with within(STEP_SECONDS):
+                    reason = step(made, sets, Path(folder))
                 yield f"{importer}, {label}", "fails" if reason else "right", reason
             except (
                 foreign_steps.OtherNumbers

@@ -10,10 +10,12 @@ import argparse
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,26 @@ def supervise(module: str, todo: list[str], results: Path, seconds: float, *more
             reason = f"more than {seconds:.0f} s" if late else "the process died"
             note(results, current, [("", "timeout" if late else "defect", reason)])
             todo.remove(current)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Ends what takes this process more than so many seconds of its processor.
+
+    Raises:
+        TimeoutError: it does.
+    """
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(f"more than {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class _Spent:
