@@ -109,8 +109,8 @@ def transcribed(
     return tokens[:, 1:]
 
 
-class WithPictures:
-    """A decoder behind its table of tokens, which takes tokens; what was seen in pictures stands in the places of a mark.
+class WithMarks:
+    """A decoder behind its table of tokens, which takes tokens; what was seen or heard stands in the places of a mark.
 
     `places` [axis, row, token] are those of the prompt where places are of three axes; each token after it is one further on all.
     """

@@ -17,6 +17,7 @@ TEXT = {
     "num_attention_heads": 4,
     "max_position_embeddings": 64,
 }
+HEADS = {"num_key_value_heads": 4, "head_dim": 4}
 WINDOWED = {"num_key_value_heads": 2, "sliding_window": 4}
 T5_SIZES = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
 WHISPER_SIZES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
@@ -69,6 +70,60 @@ SIZES: dict[str, dict[str, Any]] = {
         "vision_config": {**TEXT, **PICTURE},
         "image_token_id": 5,
         "scale_factor": 2,
+    },
+    "VoxtralForConditionalGeneration": {
+        "text_config": {"model_type": "llama", **COMMON, **TEXT, **HEADS},
+        "audio_config": {
+            **TEXT,
+            "vocab_size": 60,
+            "num_mel_bins": 8,
+            "max_source_positions": 16,
+            "intermediate_size": 64,
+        },
+        "audio_token_id": 5,
+    },
+    "GlmAsrForConditionalGeneration": {
+        "text_config": {"model_type": "llama", **COMMON, **TEXT, **HEADS},
+        "audio_config": {**TEXT, "num_mel_bins": 8, "intermediate_size": 64, "max_position_embeddings": 60},
+        "audio_token_id": 5,
+    },
+    "Qwen3ASRForConditionalGeneration": {
+        "text_config": {"model_type": "qwen3", **COMMON, **TEXT, "num_key_value_heads": 2, "head_dim": 8},
+        "audio_config": {
+            "num_mel_bins": 8,
+            "encoder_layers": 1,
+            "encoder_attention_heads": 2,
+            "encoder_ffn_dim": 16,
+            "d_model": 16,
+            "output_dim": 16,
+            "downsample_hidden_size": 8,
+        },
+        "audio_token_id": 5,
+        "timestamp_token_id": 6,
+        "pad_token_id": 0,
+        "eos_token_id": 59,
+    },
+    "Qwen2AudioForConditionalGeneration": {
+        "text_config": {"model_type": "qwen2", **COMMON, **TEXT, **HEADS},
+        "audio_config": {
+            "num_mel_bins": 8,
+            "encoder_layers": 1,
+            "encoder_attention_heads": 2,
+            "encoder_ffn_dim": 16,
+            "d_model": 16,
+            "max_source_positions": 16,
+        },
+        "audio_token_index": 5,
+    },
+    "ParakeetForCTC": {
+        "vocab_size": 20,
+        "pad_token_id": 0,
+        "encoder_config": {
+            **TEXT,
+            "num_mel_bins": 16,
+            "conv_kernel_size": 9,
+            "subsampling_conv_channels": 8,
+        },
     },
     "Qwen3VLForConditionalGeneration": {
         "text_config": {**COMMON, **TEXT, "num_key_value_heads": 2, "head_dim": 8}

@@ -8,8 +8,8 @@ import pytest
 
 import onnxport
 from onnxport.errors import InvalidInputError
-from onnxport.tracing.huggingface import pictures
-from onnxport.validation.decoding import Prompt, WithPictures, decoded
+from onnxport.tracing.huggingface import modalities
+from onnxport.validation.decoding import Prompt, WithMarks, decoded
 from tests.huggingface.models import folder, torch, transformers
 
 pytestmark = pytest.mark.huggingface
@@ -33,7 +33,7 @@ def test_three_files_write_what_generate_writes(tmp_path: Path, name: str) -> No
 
 def _tokens(done: Any, picture: np.ndarray, prompt: np.ndarray) -> np.ndarray:
     features = done.parts["vision_encoder"](pixel_values=picture)
-    decoder = WithPictures(done.parts["embed_tokens"], done.parts["decoder_model_merged"], features, MARK, None)
+    decoder = WithMarks(done.parts["embed_tokens"], done.parts["decoder_model_merged"], features, MARK, None)
     return decoded(decoder, None, Prompt(prompt, np.ones_like(prompt)), 8)
 
 
@@ -67,7 +67,7 @@ def test_what_a_decoder_takes_of_a_picture_beside_its_marks_is_refused(tmp_path:
     source = folder(tmp_path, "Qwen3VLForConditionalGeneration")
     with pytest.raises(InvalidInputError, match="deepstack_features"):
         onnxport.convert(source, validate=False)
-    monkeypatch.setattr(pictures, "_INNER", pictures._INNER | {"deepstack_features"})
+    monkeypatch.setattr(modalities, "_INNER", modalities._INNER | {"deepstack_features"})
     with pytest.raises(InvalidInputError, match="deepstack_visual_embeds, visual_pos_masks"):
         onnxport.convert(source, validate=False)
 

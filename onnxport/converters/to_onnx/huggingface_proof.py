@@ -19,23 +19,16 @@ from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw, parameters
 from onnxport.tracing.huggingface.folder import HuggingFaceFolder
+from onnxport.tracing.huggingface.modalities import MODALITIES, Modality, features, form_of
+from onnxport.tracing.huggingface.multimodal import DECODER_MERGED, EMBEDDING, has_three_axes, with_marks
 from onnxport.tracing.huggingface.parts import DECODER, ENCODER, MODEL, STEP, Part
-from onnxport.tracing.huggingface.pictures import (
-    DECODER_MERGED,
-    EMBEDDING,
-    VISION,
-    has_three_axes,
-    pictures_of,
-    seen,
-)
 from onnxport.tracing.huggingface.quiet import quiet
-from onnxport.tracing.huggingface.tasks import mark_of
 from onnxport.tracing.pytorch_state import unchanged
 from onnxport.validation import settled
 from onnxport.validation.comparison import OutputReport
 from onnxport.validation.decoding import (
     Prompt,
-    WithPictures,
+    WithMarks,
     decoded,
     judged_tokens,
     reads_single_tokens,
@@ -139,9 +132,13 @@ def _of_tokens(
         cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
         cases += [("greedy decoding, padded at the left", 3, 2)] if _takes_padding(hub) else []
         decoding = _Continuing(model, folder, hub)
-    elif DECODER_MERGED in hub.parts and mark_of(model.config) is not None:
-        cases = [("greedy decoding with a picture, batch 1", 1, 0), ("greedy decoding with pictures, batch 3", 3, 0)]
-        decoding = _Describing(model, folder, hub)
+    elif DECODER_MERGED in hub.parts:
+        modality = MODALITIES[folder.task.name]
+        cases = [
+            (f"greedy decoding with a {modality.noun}, batch 1", 1, 0),
+            (f"greedy decoding with {modality.noun}s, batch 3", 3, 0),
+        ]
+        decoding = _Describing(model, folder, hub, modality)
     else:
         return []
     return [decoding.report(*case) for case in cases]
@@ -244,33 +241,34 @@ class _Continuing(_Decoding):
 
 
 class _Describing(_Decoding):
-    """A picture for each prompt, whose marks stand behind its first token."""
+    """A picture or a sound for each prompt, whose marks stand behind its first token."""
+
+    def __init__(self, model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder, modality: Modality) -> None:
+        super().__init__(model, folder, hub)
+        self._modality = modality
+        mark = modality.mark(model.config)
+        assert mark is not None
+        self._mark = mark
 
     def inputs(self, rows: int, padded: int) -> dict[str, Any]:
-        """Tokens with marks, and pictures."""
-        form = pictures_of(self._model, self._folder.sizes)
-        one = form.values.tensor if not form.values.dims else form.values.tensor[:1]
-        pictures = [one * (1.0 - 0.25 * row) for row in range(rows)]
+        """Tokens with marks, and pictures or sounds, each somewhat fainter than the one before."""
+        form = form_of(self._model, self._folder.sizes, self._modality)
+        one = {name: item.tensor[:1] if item.dims else item.tensor for name, item in form.inputs.items()}
+        each = [
+            {name: item * (1.0 - 0.25 * row) if item.is_floating_point() else item for name, item in one.items()}
+            for row in range(rows)
+        ]
         with torch.no_grad():
-            features = torch.cat([seen(self._model, item, form.fixed) for item in pictures])
-        mark = self._mark
+            count = len(features(self._model, self._modality, {**one, **form.fixed}))
         words = draw("input_ids", self._folder.sizes, _PROMPT).tensor
-        words = torch.cat([words, words[:1].flip(1)])[:rows]
-        words = torch.where(words == mark, mark - 1 if mark else 1, words)
-        marks = torch.full((rows, len(features) // rows), mark)
-        tokens = torch.cat([words[:, :1], marks, words[:, 1:]], 1)
+        tokens = with_marks(torch.cat([words, words[:1].flip(1)])[:rows], self._mark, count)
         sizes = {name: item.repeat(rows, 1) for name, item in form.fixed.items()}
-        kinds = {"mm_token_type_ids": (tokens == mark).int()} if "mm_token_type_ids" in parameters(self._model) else {}
+        kinds = {"mm_token_type_ids": (tokens == self._mark).int()}
+        kinds = kinds if "mm_token_type_ids" in parameters(self._model) else {}
         inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **sizes, **kinds}
         self._places = self._of_three_axes(inputs) if has_three_axes(self._model.config) else None
-        self._pictures = [_array(item) for item in pictures]
-        return {**inputs, "pixel_values": torch.cat(pictures)}
-
-    @property
-    def _mark(self) -> int:
-        mark = mark_of(self._model.config)
-        assert mark is not None
-        return mark
+        self._each = [{name: _array(item) for name, item in single.items()} for single in each]
+        return {**inputs, **{name: torch.cat([single[name] for single in each]) for name in one}}
 
     def _of_three_axes(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
         """The places of a prompt's tokens, as the model itself counts them."""
@@ -280,12 +278,11 @@ class _Describing(_Decoding):
         return _array(count(**{name: item for name, item in inputs.items() if name in takes})[0])
 
     def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
-        """By the three files, a picture at a time."""
+        """By the three files, a picture or a sound at a time."""
         parts = self._hub.parts
-        kind = next(value.dtype for value in parts[VISION].model.graph.inputs)
-        given = [item if kind is None else item.astype(kind.numpy()) for item in self._pictures]
-        features = np.concatenate([run(parts[VISION], {"pixel_values": item})["image_features"] for item in given])
-        decoder = WithPictures(parts[EMBEDDING], parts[DECODER_MERGED], features, self._mark, self._places)
+        first = parts[self._modality.file]
+        rows = np.concatenate([run(first, _typed(first, item))[self._modality.output] for item in self._each])
+        decoder = WithMarks(parts[EMBEDDING], parts[DECODER_MERGED], rows, self._mark, self._places)
         return decoded(decoder, None, Prompt(inputs["input_ids"], inputs["attention_mask"]), count)
 
 
@@ -303,9 +300,14 @@ class _Transcribing(_Decoding):
     def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
         """By encoder and decoder."""
         parts = self._hub.parts
-        kinds = {str(value.name): value.dtype for value in parts[ENCODER].model.graph.inputs if value.dtype is not None}
-        taken = {name: item.astype(kinds[name].numpy()) if name in kinds else item for name, item in inputs.items()}
+        taken = _typed(parts[ENCODER], inputs)
         return transcribed(parts[ENCODER], parts[DECODER], parts.get(STEP), taken, self._start, count)
+
+
+def _typed(part: OnnxModel, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs in the types that a file takes."""
+    kinds = {str(value.name): value.dtype for value in part.model.graph.inputs if value.dtype is not None}
+    return {name: item.astype(kinds[name].numpy()) if name in kinds else item for name, item in inputs.items()}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

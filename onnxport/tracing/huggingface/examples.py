@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,11 +15,20 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from onnxport.errors import InvalidInputError
 
-BATCH, SEQUENCE = "batch_size", "sequence_length"
+BATCH, SEQUENCE, FRAMES = "batch_size", "sequence_length", "frames"
 ROWS, LENGTH = 2, 5  # of the examples
 _SAMPLES = 4320  # of a sound: a quarter of a second, an odd number of frames, which models that halve these fill up
 _PICTURE = 224  # pixels, where no configuration tells
 _FRAMES = 100
+_WHOLE_FRAMES = 96  # for models that take several frames together and have no use for a rest
+_BINS = (
+    "feature_projection_input_dim",
+    "num_mel_bins",
+    "input_feat_per_channel",
+    "feature_size",
+    "num_mel_features",
+    "input_dim",
+)
 _BOX = 1000  # pages are so wide and high (LayoutLM)
 
 Dims = dict[int, str]  # names of the dimensions that vary
@@ -84,20 +93,29 @@ class Sizes:
     @cached_property
     def features(self) -> tuple[int, int, bool]:
         """Bins of a spectrum, frames, and whether the bins come first."""
-        bins = self._first(
-            "feature_projection_input_dim",
-            "num_mel_bins",
-            "input_feat_per_channel",
-            "feature_size",
-            "num_mel_features",
-            default=80,
-        )
+        bins = self.bins[0]
         longest = self._first("max_source_positions", default=None)
         if hasattr(self.config, "max_length") and hasattr(self.config, "frequency_stride"):
             return int(bins), int(self.config.max_length), False
         projected = any(hasattr(self.config, name) for name in ("conv_kernel_sizes", "feature_projection_input_dim"))
         bins_first = longest is not None and not projected
         return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
+
+    @cached_property
+    def bins(self) -> list[int]:
+        """How many bins a spectrum may have, the likeliest first."""
+        told = [*map(int, self._every(*_BINS)), 80]
+        together = int(self._first("num_stacked_frames", default=1))
+        return list(dict.fromkeys([bins * times for times in (together, 1) for bins in told]))
+
+    def spectra(self, bins: int) -> Iterator[tuple[tuple[int, int], int, bool]]:
+        """Shapes of a spectrum of so many bins, which axis of a batch of them its frames are, and whether these may vary."""
+        longest = self._first("max_source_positions", default=None)
+        if longest is not None:
+            yield (bins, 2 * int(longest)), 2, False
+        for frames in (_FRAMES, _WHOLE_FRAMES):
+            yield (frames, bins), 1, True
+            yield (bins, frames), 2, True
 
     @cached_property
     def series(self) -> tuple[int, int, int]:
@@ -133,7 +151,15 @@ class Sizes:
         return next(iter(self._every(*names)), default)
 
     def _every(self, *names: str) -> list[Any]:
-        inner = ("text_config", "vision_config", "audio_config", "encoder", "decoder", "backbone_config")
+        inner = (
+            "text_config",
+            "vision_config",
+            "audio_config",
+            "encoder",
+            "encoder_config",
+            "decoder",
+            "backbone_config",
+        )
         configs = [self.config, *(item for name in inner if (item := self._of(self.config, name)) is not None)]
         values = (self._of(config, name) for config in configs for name in names)
         return [value for value in values if value is not None]

@@ -19,9 +19,10 @@ from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileE
 from onnxport.tracing.huggingface.building import Built, build
 from onnxport.tracing.huggingface.checkpoint import WEIGHT_FILES, Stored, read_checkpoint
 from onnxport.tracing.huggingface.examples import Sizes
+from onnxport.tracing.huggingface.modalities import MODALITIES
+from onnxport.tracing.huggingface.multimodal import multimodal_parts
 from onnxport.tracing.huggingface.parts import CacheError, Part, in_float32, parts_of
-from onnxport.tracing.huggingface.pictures import picture_parts
-from onnxport.tracing.huggingface.tasks import PICTURED, Task, task_and_class
+from onnxport.tracing.huggingface.tasks import Task, task_and_class
 from onnxport.tracing.trust.faults import reading
 
 CONFIG = "config.json"
@@ -152,8 +153,10 @@ class HuggingFaceFolder:
         return [in_float32(part) for part in parts] if self.choice.keep_io_types else parts
 
     def _parts(self, model: PreTrainedModel) -> list[Part]:
-        pictured = self.task.name == PICTURED and self.task.past and not model.config.is_encoder_decoder
-        return picture_parts(model, self.sizes) if pictured else parts_of(model, self.task, self.sizes)
+        modality = MODALITIES.get(self.task.name)
+        if modality is not None and self.task.past and not model.config.is_encoder_decoder:
+            return multimodal_parts(model, self.sizes, modality)
+        return parts_of(model, self.task, self.sizes)
 
     def loaded(self) -> PreTrainedModel:
         """The model with its weights, as transformers itself loads it."""

@@ -28,15 +28,16 @@ from onnxport.tracing.huggingface.examples import (
     parameters,
     plain_inputs,
 )
+from onnxport.tracing.huggingface.modalities import MODALITIES, PICTURES, Modality
 from onnxport.tracing.huggingface.states import fits, states_of_any_prompt
-from onnxport.tracing.huggingface.tasks import PAIRED, PICTURED, Task, holds, mark_of, takes_pictures_apart
+from onnxport.tracing.huggingface.tasks import PAIRED, Task, holds
 from onnxport.tracing.pytorch_classes import register_caches
 from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.tracing.pytorch_modules import with_forward
 
 MODEL, ENCODER, DECODER, STEP = "model", "encoder_model", "decoder_model", "decoder_with_past_model"
 # Names of dimensions, as optimum writes them.
-PAST, TOTAL, PICTURES = "past_sequence_length", "total_sequence_length", "image_batch_size"
+PAST, TOTAL, IMAGES = "past_sequence_length", "total_sequence_length", "image_batch_size"
 SOURCE, DECODED, DECODED_PAST = "encoder_sequence_length", "decoder_sequence_length", "past_decoder_sequence_length"
 _PAST_LENGTH, _NEW, _SOURCE_LENGTH = 4, 3, 6  # of the examples, all different
 # A model is run for the shapes of its cache up to this size of its weights; a larger one with sizes alone.
@@ -76,29 +77,30 @@ def parts_of(model: PreTrainedModel, task: Task, sizes: Sizes) -> list[Part]:
     if holds(type(model), PAIRED) and "pixel_values" in drawn:
         pictures = drawn["pixel_values"]
         more = torch.cat([pictures.tensor, pictures.tensor[:1].flip(-1)])
-        drawn["pixel_values"] = Drawn(more, {**pictures.dims, 0: PICTURES})
+        drawn["pixel_values"] = Drawn(more, {**pictures.dims, 0: IMAGES})
     if task.past:
         return _with_cache(model, sizes, drawn)
-    if task.name == PICTURED and takes_pictures_apart(type(model)):
-        _check_whole(model, drawn)
+    modality = MODALITIES.get(task.name)
+    if modality is not None and modality.is_apart(type(model)):
+        _check_whole(model, drawn, modality)
     return [_part(MODEL, model, drawn)]
 
 
-def _check_whole(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> None:
-    """Refuses one file of a model that takes the sizes of pictures beside them.
+def _check_whole(model: PreTrainedModel, drawn: Mapping[str, Drawn], modality: Modality) -> None:
+    """Refuses one file of a model that takes more than pictures or sounds and tokens, such as sizes.
 
     Raises:
-        InvalidInputError: it does not run on pictures and tokens alone.
+        InvalidInputError: it does not run on these alone.
     """
     try:
         _outputs(model, {key: item.tensor for key, item in drawn.items()})
     except InvalidInputError as error:
-        raise InvalidInputError(f"{error}. Files of its parts: --task {PICTURED}-with-past") from error
+        raise InvalidInputError(f"{error}. Files of its parts: --task {modality.task}-with-past") from error
 
 
 def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[str, Drawn]:
     """Tokens with the marks that stand for a picture, as many of them as the model puts numbers in their places."""
-    mark = mark_of(model.config)
+    mark = PICTURES.mark(model.config)
     if mark is None or not {"input_ids", "pixel_values"} <= set(drawn):
         return {}
     try:

@@ -12,13 +12,14 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.tracing.huggingface.modalities import MODALITIES, PICTURES, SOUNDS
 
 WITH_PAST = "-with-past"
-PICTURED = "image-text-to-text"
 PAIRED = "zero-shot-image-classification"  # each picture with each text, of which there may be more or fewer
 # The tables of transformers that hold the classes for a task, the first in which a class stands decides what it is for.
 _TABLES = {
-    PICTURED: ("IMAGE_TEXT_TO_TEXT",),
+    PICTURES.task: ("IMAGE_TEXT_TO_TEXT",),
+    SOUNDS.task: ("MULTIMODAL_LM",),
     "text-generation": ("CAUSAL_LM",),
     "text2text-generation": ("SEQ_TO_SEQ_CAUSAL_LM",),
     "automatic-speech-recognition": ("SPEECH_SEQ_2_SEQ", "CTC"),
@@ -40,7 +41,7 @@ _TABLES = {
 }
 _FEATURES = "feature-extraction"
 # Tasks whose models write a sequence token by token, and can keep a cache of what they have read.
-_GENERATING = frozenset({"text-generation", "text2text-generation", "automatic-speech-recognition", PICTURED})
+_GENERATING = frozenset({"text-generation", "text2text-generation", "automatic-speech-recognition", *MODALITIES})
 _SYNONYMS = {
     "causal-lm": "text-generation",
     "default": _FEATURES,
@@ -88,10 +89,11 @@ def task_and_class(config: PreTrainedConfig, task: str | None) -> tuple[Task, ty
     named = (getattr(config, "architectures", None) or [None])[0]
     if task is None:
         kind = _class_of(config, named)
-        name = next((item for item in _TABLES if kind.__name__ in _classes(item)), _FEATURES)
+        name = _own_task(kind, config)
         return Task(name, name in _GENERATING and _keeps_past(kind, config, name)), kind
     wanted = _parsed(task)
-    if wanted.name != _FEATURES and named in _classes(wanted.name):
+    hears = wanted.name == SOUNDS.task and SOUNDS.is_apart(_class_of(config, named))
+    if wanted.name != _FEATURES and (hears or named in _classes(wanted.name)):
         return wanted, _class_of(config, named)
     table = _MODELS if wanted.name == _FEATURES else _merged(wanted.name)
     choice = table.get(config.model_type)
@@ -104,10 +106,24 @@ def task_and_class(config: PreTrainedConfig, task: str | None) -> tuple[Task, ty
     return wanted, _class_of(config, choice if isinstance(choice, str) else choice[0])
 
 
-def mark_of(config: PreTrainedConfig) -> int | None:
-    """The token in whose places a picture stands."""
-    marks = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
-    return next((mark for mark in marks if isinstance(mark, int)), None)
+def _own_task(kind: type[PreTrainedModel], config: PreTrainedConfig) -> str:
+    """What a class is for.
+
+    Raises:
+        InvalidInputError: it writes about sounds, which it takes in a way that is not known.
+    """
+    of_class = (item for item in _TABLES if item != SOUNDS.task and kind.__name__ in _classes(item))
+    name = next(of_class, SOUNDS.task if kind.__name__ in _classes(SOUNDS.task) else _FEATURES)
+    names = set(inspect.signature(kind.forward).parameters)
+    hears = "input_ids" in names and not names.isdisjoint(SOUNDS.main) and not config.is_encoder_decoder
+    if hears and name in _GENERATING - {PICTURES.task}:
+        if SOUNDS.is_apart(kind):
+            return SOUNDS.task
+        raise InvalidInputError(
+            f"{kind.__name__} takes sounds beside tokens in a way that is not known. Files of its text alone: "
+            f"--task {name}{WITH_PAST}; else convert the model itself, with inputs"
+        )
+    return name
 
 
 def holds(kind: type[PreTrainedModel], name: str) -> bool:
@@ -128,15 +144,10 @@ def _parsed(task: str) -> Task:
 
 
 def _keeps_past(kind: type[PreTrainedModel], config: PreTrainedConfig, name: str) -> bool:
-    """Whether a model is usually wanted with a cache: one that generates, and takes pictures apart from its tokens if any."""
-    alone = name != PICTURED or bool(config.is_encoder_decoder) or takes_pictures_apart(kind)
+    """Whether a model is usually wanted with a cache: one that generates, and takes what is no token apart, if any."""
+    modality = MODALITIES.get(name)
+    alone = modality is None or bool(config.is_encoder_decoder) or modality.is_apart(kind)
     return bool(kind.can_generate()) and alone
-
-
-def takes_pictures_apart(kind: type[PreTrainedModel]) -> bool:
-    """Whether a class computes what it sees apart from the rest, and the rest goes by the order of tokens alone."""
-    names = inspect.signature(kind.forward).parameters
-    return hasattr(kind, "get_image_features") and "inputs_embeds" in names and "token_type_ids" not in names
 
 
 def _class_of(config: PreTrainedConfig, name: str | None) -> type[PreTrainedModel]:
