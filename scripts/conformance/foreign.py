@@ -172,16 +172,18 @@ def _difference(
                     if figures
                     else ""
                 )
-                doubt = "onnxruntime's own runs lie apart: " if _apart(x, near) else ""
+                doubt = "onnxruntime's own runs lie apart: " if _apart(x, y, near) else ""
                 return f"{doubt}{found.name}: {found.reason}{numbers}"[:300]
     return ""
 
 
-def _apart(x: Any, near: Sequence[Any]) -> bool:
+def _apart(x: Any, y: Any, near: Sequence[Any]) -> bool:
+    """Whether onnxruntime's own runs do not tell what is right: far from each other, or half as far as `y` is from `x`."""
     if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or not x.size:
         return False
-    top = float(np.max(np.abs(x), initial=0.0))
-    return any(np.shape(y) == x.shape and float(np.max(np.abs(x - y))) > DOUBT * top for y in near)
+    gap = float(np.max(np.abs(x - y))) if np.shape(y) == x.shape else np.inf
+    doubt = min(DOUBT * float(np.max(np.abs(x), initial=0.0)), gap / 2)
+    return any(np.shape(item) == x.shape and float(np.max(np.abs(x - item))) > doubt for item in near)
 
 
 def findings(item: str, corpus: Path, numbers: bool = False) -> Iterator[Finding]:
