@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,13 @@ from onnxport.graph.segments import values_read
 
 _EMBEDDED = 1024  # bytes up to which a weight stands in the piece itself, where kernels look for shapes and axes
 _DEFAULT_BOUND = 64 << 20
+_WIDENINGS = frozenset(
+    [
+        ("bfloat16", "float32"),
+        ("float16", "float32"),
+        *((name, "float64") for name in ("bfloat16", "float16", "float32")),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ def run_in_pieces(
 ) -> dict[str, np.ndarray]:
     """The outputs of a model by name; a piece ends once its weights take `bound` bytes.
 
-    A weight is in memory while its piece runs, beside what the piece makes of it.
+    A weight is in memory while its piece runs, or what the piece makes of it by a wider type and another order of axes.
     """
     graph = model.graph
     values: dict[str, Any] = {name: _as_value(array) for name, array in feeds.items()}
@@ -97,14 +104,70 @@ def _run(model: ir.Model, piece: _Piece, values: Mapping[str, Any]) -> dict[str,
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
-    proto = _proto(model, piece, small, [*piece.inputs, *large])
+    options.intra_op_num_threads = 1  # each further thread reserves address space, which may be bounded
+    made = _made_of_weights(piece, large)
+    done = {item.node for item in made}
+    piece = replace(piece, nodes=tuple(node for node in piece.nodes if node not in done))
+    read = {value for node in piece.nodes for value in values_read(node)}
+    given = [value for value in large if value in read or value in piece.outputs]
+    wanted = [item for item in made if item.value in read]
+    proto = _proto(model, piece, small, [*piece.inputs, *given, *(item.value for item in wanted)])
     session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     feeds = {value.name or "": values[value.name or ""] for value in piece.inputs}
     feeds |= {
-        value.name or "": _as_value(value.const_value.numpy()) for value in large if value.const_value is not None
+        value.name or "": _as_value(value.const_value.numpy()) for value in given if value.const_value is not None
     }
+    feeds |= {item.value.name or "": _as_value(item.array()) for item in wanted}
     names = [value.name or "" for value in piece.outputs]
     return dict(zip(names, session.run_with_ort_values(names, feeds), strict=True))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a node makes of a weight alone: its numbers in a wider type, in another order of axes."""
+
+    node: ir.Node
+    value: ir.Value
+    weight: ir.Value
+    axes: tuple[int, ...]
+    dtype: np.dtype
+
+    def array(self) -> np.ndarray:
+        """The numbers; the weight itself is let go of."""
+        assert self.weight.const_value is not None
+        return self.weight.const_value.numpy().transpose(self.axes).astype(self.dtype, order="C")
+
+
+def _made_of_weights(piece: _Piece, large: Sequence[ir.Value]) -> list[_Made]:
+    """What the piece's Cast and Transpose nodes make of large weights, and nobody needs behind the piece.
+
+    In onnxruntime each such step would stand in memory beside the weight.
+    """
+    known: dict[ir.Value, _Made] = {}
+    for node in piece.nodes:
+        source, result = (node.inputs[0] if node.inputs else None), node.outputs[0]
+        if node.domain or node.op_type not in ("Cast", "Transpose") or source is None:
+            continue
+        if result in piece.outputs or result.type is None:
+            continue
+        before = known.get(source)
+        if before is None and (source not in large or source.const_value is None):
+            continue
+        weight = source if before is None else before.weight
+        assert weight.const_value is not None
+        rank = len(weight.const_value.shape)
+        axes = tuple(range(rank)) if before is None else before.axes
+        dtype = weight.const_value.dtype.numpy() if before is None else before.dtype
+        if node.op_type == "Transpose":
+            order = node.attributes.get_ints("perm", list(reversed(range(rank))))
+            axes = tuple(axes[axis] for axis in order)
+        else:
+            wider = ir.DataType(node.attributes.get_int("to")).numpy()
+            if (dtype.name, wider.name) not in _WIDENINGS:
+                continue
+            dtype = wider
+        known[result] = _Made(node, result, weight, axes, dtype)
+    return list(known.values())
 
 
 def _proto(model: ir.Model, piece: _Piece, small: Sequence[ir.Value], inputs: Sequence[ir.Value]) -> onnx.ModelProto:

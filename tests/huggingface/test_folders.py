@@ -13,6 +13,7 @@ import pytest
 import onnxport
 from onnxport.converters.to_onnx import huggingface_proof
 from onnxport.errors import ValidationError
+from onnxport.graph import pieces
 from onnxport.graph.pieces import run_in_pieces
 from onnxport.request import Request
 from onnxport.tracing.huggingface.folder import Choice, load
@@ -211,10 +212,23 @@ def test_weights_in_few_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         huggingface_proof.prove_folder(live, small, Request(dtype="int4"), Tolerance())
 
 
-def test_a_model_runs_in_pieces_as_it_does_whole(tmp_path: Path) -> None:
-    made = onnxport.convert(folder(tmp_path, "BertModel"), validate=False)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_model_runs_in_pieces_as_it_does_whole(tmp_path: Path, dtype: Any) -> None:
+    made = onnxport.convert(folder(tmp_path, "BertModel", dtype=dtype), validate=False)
     feeds = {name: np.ones((2, 3), np.int64) for name in made.input_names}
     for bound in (0, 2000, 1 << 30):
-        pieces = run_in_pieces(made.model, feeds, bound=bound)
+        results = run_in_pieces(made.model, feeds, bound=bound)
         for name, whole in zip(made.output_names, made(**feeds), strict=True):
-            np.testing.assert_allclose(pieces[name], whole, atol=1e-6)
+            assert results[name].dtype == whole.dtype
+            np.testing.assert_allclose(np.float32(results[name]), np.float32(whole), atol=1e-6)
+
+
+def test_what_a_piece_makes_of_its_weights_alone_is_made_without_its_runtime(tmp_path: Path) -> None:
+    """Beside the weight in bfloat16 its cast and its transpose would stand in memory."""
+    made = onnxport.convert(folder(tmp_path, "LlamaForCausalLM", dtype=torch.bfloat16), validate=False)
+    graph = made.parts["model"].model.graph
+    weight = graph.initializers["lm_head.weight"]
+    (piece,) = [item for item in pieces._pieces(graph, 0) if weight in item.weights]
+    made_of_it = pieces._made_of_weights(piece, [weight])
+    assert [item.node.op_type for item in made_of_it] == ["Cast", "Transpose"]
+    np.testing.assert_array_equal(made_of_it[-1].array(), np.float32(weight.const_value.numpy()).T)
