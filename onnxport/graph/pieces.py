@@ -105,12 +105,12 @@ def _run(model: ir.Model, piece: _Piece, values: Mapping[str, Any]) -> dict[str,
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     options.intra_op_num_threads = 1  # each further thread reserves address space, which may be bounded
-    made = _made_of_weights(piece, large)
-    done = {item.node for item in made}
+    ready = _prepared(piece, large)
+    done = {item.node for item in ready}
     piece = replace(piece, nodes=tuple(node for node in piece.nodes if node not in done))
     read = {value for node in piece.nodes for value in values_read(node)}
     given = [value for value in large if value in read or value in piece.outputs]
-    wanted = [item for item in made if item.value in read]
+    wanted = [item for item in ready if item.value in read]
     proto = _proto(model, piece, small, [*piece.inputs, *given, *(item.value for item in wanted)])
     session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     feeds = {value.name or "": values[value.name or ""] for value in piece.inputs}
@@ -123,7 +123,7 @@ def _run(model: ir.Model, piece: _Piece, values: Mapping[str, Any]) -> dict[str,
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Prepared:
     """What a node makes of a weight alone: its numbers in a wider type, in another order of axes."""
 
     node: ir.Node
@@ -138,12 +138,12 @@ class _Made:
         return self.weight.const_value.numpy().transpose(self.axes).astype(self.dtype, order="C")
 
 
-def _made_of_weights(piece: _Piece, large: Sequence[ir.Value]) -> list[_Made]:
+def _prepared(piece: _Piece, large: Sequence[ir.Value]) -> list[_Prepared]:
     """What the piece's Cast and Transpose nodes make of large weights, and nobody needs behind the piece.
 
     In onnxruntime each such step would stand in memory beside the weight.
     """
-    known: dict[ir.Value, _Made] = {}
+    known: dict[ir.Value, _Prepared] = {}
     for node in piece.nodes:
         source, result = (node.inputs[0] if node.inputs else None), node.outputs[0]
         if node.domain or node.op_type not in ("Cast", "Transpose") or source is None:
@@ -166,7 +166,7 @@ def _made_of_weights(piece: _Piece, large: Sequence[ir.Value]) -> list[_Made]:
             if (dtype.name, wider.name) not in _WIDENINGS:
                 continue
             dtype = wider
-        known[result] = _Made(node, result, weight, axes, dtype)
+        known[result] = _Prepared(node, result, weight, axes, dtype)
     return list(known.values())
 
 

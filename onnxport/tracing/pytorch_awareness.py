@@ -6,10 +6,10 @@ Attention that leaves its mask to a kernel's flag in eager but builds one where 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,42 +82,79 @@ def _names(code: CodeType) -> set[str]:
 def asked_if_traced(answer: bool) -> Iterator[dict[str, None]]:
     """While it is active, whoever asks outside of torch whether a trace runs gets this answer; the places that asked."""
     asked: dict[str, None] = {}
-    with _questions_put(lambda own: answer, asked):
+    with _questions_put(_QUESTIONS, answer, asked):
         yield asked
 
 
 @contextmanager
 def askers_noticed() -> Iterator[dict[str, None]]:
-    """The places outside of torch that ask whether a trace runs; none where `asked_if_traced` answers them already."""
+    """The places outside of torch that ask whether a trace runs; none where `asked_if_traced` answers them already.
+
+    `is_dynamo_compiling` is left alone: without Dynamo it says no, as it does when the model is called.
+    """
     asked: dict[str, None] = {}
-    with nullcontext() if hasattr(torch.compiler.is_compiling, "asks") else _questions_put(lambda own: own(), asked):
+    with nullcontext() if _asked_for else _questions_put(_QUESTIONS[:2], None, asked):
         yield asked
 
 
+@dataclass(frozen=True)
+class _Asking:
+    """Questions that are put to us."""
+
+    answer: bool | None  # None for torch's own
+    own: Mapping[str, Callable[[], bool]]
+    places: dict[str, None]
+
+
+_asked_for: list[_Asking] = []
+
+
 @contextmanager
-def _questions_put(answer: Callable[[Callable[[], bool]], bool], asked: dict[str, None]) -> Iterator[None]:
-
-    def question(own: Any) -> Any:
-        def reply() -> bool:
-            frame = sys._getframe(1)
-            if frame.f_code.co_filename.startswith(OWN):
-                return bool(own())
-            while frame.f_back is not None and frame.f_code.co_name.startswith("is_"):  # a package's own spelling of it
-                frame = frame.f_back
-            asked[f"{relative_path(frame.f_code.co_filename)}:{frame.f_lineno}"] = None
-            return answer(own)
-
-        reply.asks = True  # type: ignore[attr-defined]
-        return reply
-
-    before = {name: getattr(torch.compiler, name) for name in _QUESTIONS if hasattr(torch.compiler, name)}
-    for name, own in before.items():
-        setattr(torch.compiler, name, question(own))
+def _questions_put(names: Sequence[str], answer: bool | None, asked: dict[str, None]) -> Iterator[None]:
+    """Gives torch's own functions other code: Dynamo knows the functions themselves, and keeps what it once knows of them."""
+    functions = {name: getattr(torch.compiler, name) for name in names if hasattr(torch.compiler, name)}
+    own = {name: FunctionType(item.__code__, item.__globals__) for name, item in functions.items()}
+    _asked_for.append(_Asking(answer, own, asked))
+    for name, function in functions.items():
+        function.__code__ = _CODES[name].__code__
     try:
         yield
     finally:
-        for name, own in before.items():
-            setattr(torch.compiler, name, own)
+        for name, function in functions.items():
+            function.__code__ = own[name].__code__
+        _asked_for.pop()
+
+
+def reply(name: str) -> bool:
+    """The answer to a question of torch's, for the code that stands in its place."""
+    asking, frame = _asked_for[-1], sys._getframe(2)
+    if frame.f_code.co_filename.startswith(OWN):
+        return bool(asking.own[name]())
+    while frame.f_back is not None and frame.f_code.co_name.startswith("is_"):  # a package's own spelling of it
+        frame = frame.f_back
+    asking.places[f"{relative_path(frame.f_code.co_filename)}:{frame.f_lineno}"] = None
+    return asking.own[name]() if asking.answer is None else asking.answer
+
+
+def _exporting() -> bool:
+    import sys  # this code runs among torch's names
+
+    return bool(sys.modules["onnxport.tracing.pytorch_awareness"].reply("is_exporting"))
+
+
+def _compiling() -> bool:
+    import sys
+
+    return bool(sys.modules["onnxport.tracing.pytorch_awareness"].reply("is_compiling"))
+
+
+def _dynamo_compiling() -> bool:
+    import sys
+
+    return bool(sys.modules["onnxport.tracing.pytorch_awareness"].reply("is_dynamo_compiling"))
+
+
+_CODES = {"is_exporting": _exporting, "is_compiling": _compiling, "is_dynamo_compiling": _dynamo_compiling}
 
 
 def _numbers(call: Call, seed: int = 0) -> list[Tensor]:

@@ -229,6 +229,6 @@ def test_what_a_piece_makes_of_its_weights_alone_is_made_without_its_runtime(tmp
     graph = made.parts["model"].model.graph
     weight = graph.initializers["lm_head.weight"]
     (piece,) = [item for item in pieces._pieces(graph, 0) if weight in item.weights]
-    made_of_it = pieces._made_of_weights(piece, [weight])
-    assert [item.node.op_type for item in made_of_it] == ["Cast", "Transpose"]
-    np.testing.assert_array_equal(made_of_it[-1].array(), np.float32(weight.const_value.numpy()).T)
+    prepared = pieces._prepared(piece, [weight])
+    assert [item.node.op_type for item in prepared] == ["Cast", "Transpose"]
+    np.testing.assert_array_equal(prepared[-1].array(), np.float32(weight.const_value.numpy()).T)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -81,3 +84,29 @@ def test_what_fails_in_a_trace_alone_is_traced_as_it_is_called() -> None:
 
 def test_a_random_model_is_not_taken_for_one_that_differs() -> None:
     assert onnxport.convert(Random().eval(), inputs=(X,), validate=False).report is None
+
+
+class Branches(torch.nn.Module):
+    """Asks within a branch that Dynamo reads."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x * 2 if _told() else x * 2.0, lambda x: x - 1.0, (x,))
+
+
+ASKS_AFTERWARDS = """
+import torch
+import onnxport
+from tests.pytorch.test_awareness import Branches
+
+made = onnxport.convert(Branches().eval(), inputs=(torch.ones(2, 3),))
+assert made.report.passed
+assert not any("Dynamo" in note for note in made.report.notes), made.report.notes
+whole = torch.compile(lambda x: x + 1 if torch.compiler.is_compiling() else x, fullgraph=True, backend="eager")
+assert whole(torch.zeros(2)).tolist() == [1, 1]
+"""
+
+
+def test_dynamo_knows_torchs_questions_after_a_conversion() -> None:
+    """It learns them at its first use in a process, here while a model is traced."""
+    done = subprocess.run([sys.executable, "-c", ASKS_AFTERWARDS], capture_output=True, text=True)
+    assert not done.returncode, done.stderr

@@ -104,9 +104,9 @@ class Sizes:
     @cached_property
     def bins(self) -> list[int]:
         """How many bins a spectrum may have, the likeliest first."""
-        told = [*map(int, self._every(*_BINS)), 80]
+        known = [*map(int, self._every(*_BINS)), 80]
         together = int(self._first("num_stacked_frames", default=1))
-        return list(dict.fromkeys([bins * times for times in (together, 1) for bins in told]))
+        return list(dict.fromkeys([bins * times for times in (together, 1) for bins in known]))
 
     def spectra(self, bins: int) -> Iterator[tuple[tuple[int, int], int, bool]]:
         """Shapes of a spectrum of so many bins, which axis of a batch of them its frames are, and whether these may vary."""
