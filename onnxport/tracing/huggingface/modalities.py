@@ -138,6 +138,8 @@ def features(model: PreTrainedModel, modality: Modality, inputs: dict[str, torch
 def _decided(model: PreTrainedModel, form: Form) -> Form:
     """A form whose mask may be any, or one whole sound where the model's Python code goes by the numbers of the mask."""
     masks = [name for name in form.inputs if name in _MASKS]
+    if not masks:
+        return form
     whole = {name: Drawn(item.tensor[:1], {}) for name, item in form.inputs.items()}
     try:
         with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()) as mode, torch.no_grad():
