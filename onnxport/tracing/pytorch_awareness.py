@@ -127,6 +127,8 @@ def _questions_put(names: Sequence[str], answer: bool | None, asked: dict[str, N
 
 def reply(name: str) -> bool:
     """The answer to a question of torch's, for the code that stands in its place."""
+    if not _asked_for:  # another thread's question, which was put before torch's code stood there again
+        return bool(getattr(torch.compiler, name)())
     asking, frame = _asked_for[-1], sys._getframe(2)
     if frame.f_code.co_filename.startswith(OWN):
         return bool(asking.own[name]())
