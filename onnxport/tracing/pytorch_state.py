@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.tracing import pytorch_classes
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -15,7 +16,8 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Gives the random generators back as they were, and takes back the classes that are registered in the block.
+    """Gives the random generators back as they were, takes back the classes that are registered in the block, and ends the
+    transforms that code which failed there has left open.
 
     Caches are registered at once, others by tracing. In `torch.inference_mode` the block runs outside of it: tensors that are
     created in it can't be traced, and weights not be trained.
@@ -35,7 +37,7 @@ def unchanged() -> Iterator[None]:
     classes = pytorch_classes.count()
     pytorch_classes.register_caches()
     try:
-        with torch.inference_mode(False), torch.set_grad_enabled(grad):
+        with levels_kept(), torch.inference_mode(False), torch.set_grad_enabled(grad):
             yield
     finally:
         if not torch.equal(torch.get_rng_state(), host):

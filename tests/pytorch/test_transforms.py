@@ -163,3 +163,17 @@ def test_a_mask_of_flex_attention_that_the_model_compiles() -> None:
     command = [sys.executable, "-W", "ignore", "-c", _COMPILED_MASK]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+class LeavesOneOpen(torch.nn.Module):
+    """Fails inside of a transform that nobody ends."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._C._functorch._vmap_increment_nesting(2, "error")
+        raise ValueError("not today")
+
+
+def test_a_model_that_fails_when_it_is_run_leaves_nothing_open() -> None:
+    with pytest.raises(OnnxportError, match="not today"):
+        onnxport.convert(LeavesOneOpen(), inputs=(X,))
+    assert torch._C._functorch.maybe_current_level() is None
