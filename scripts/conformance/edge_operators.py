@@ -39,8 +39,8 @@ def walk(
         for name in sorted(dir(module)):
             function = getattr(module, name, None)
             short = name.rpartition(".")[2]
-            if name.startswith("_") or name.endswith("_") or short in LEFT_OUT or inspect.isclass(function):
-                continue
+            if name.startswith(("_", "set_")) or name.endswith("_") or short in LEFT_OUT or inspect.isclass(function):
+                continue  # set_printoptions and its kin would take the rows for settings of the process
             if not callable(function) or inspect.ismodule(function) or id(function) in seen:
                 continue
             for count in (1, 2):

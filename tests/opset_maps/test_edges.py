@@ -35,8 +35,9 @@ def require_right(name: str) -> None:
 @pytest.mark.pytorch
 @pytest.mark.filterwarnings("ignore")  # operators are tried that are deprecated, and numbers that overflow
 def test_edges_of_pytorch() -> None:
-    pytest.importorskip("torch", reason="PyTorch is an extra")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     require_right("torch")
+    assert repr(torch.ones(2)) == "tensor([1., 1.])"  # no setting of the process was taken for an operator
 
 
 @pytest.mark.tensorflow
