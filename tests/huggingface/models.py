@@ -26,6 +26,7 @@ WHISPER_SIZES |= {"max_source_positions": 10, "max_target_positions": 32, "decod
 BART_SIZES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
 BART_SIZES |= {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "decoder_start_token_id": 2}
 PICTURE = {"image_size": 16, "patch_size": 8, "num_labels": 3}
+HEARING = {"num_mel_bins": 8, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 16, "d_model": 16}
 WAVES = {"conv_dim": [8, 8], "conv_stride": [5, 4], "conv_kernel": [10, 4], "num_feat_extract_layers": 2}
 WAVES |= {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0}
 RESNET = {
@@ -108,15 +109,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "Qwen3ASRForConditionalGeneration": {
         "text_config": {"model_type": "qwen3", **COMMON, **TEXT, "num_key_value_heads": 2, "head_dim": 8},
-        "audio_config": {
-            "num_mel_bins": 8,
-            "encoder_layers": 1,
-            "encoder_attention_heads": 2,
-            "encoder_ffn_dim": 16,
-            "d_model": 16,
-            "output_dim": 16,
-            "downsample_hidden_size": 8,
-        },
+        "audio_config": {**HEARING, "output_dim": 16, "downsample_hidden_size": 8},
         "audio_token_id": 5,
         "timestamp_token_id": 6,
         "pad_token_id": 0,
@@ -124,14 +117,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "Qwen2AudioForConditionalGeneration": {
         "text_config": {"model_type": "qwen2", **COMMON, **TEXT, **HEADS},
-        "audio_config": {
-            "num_mel_bins": 8,
-            "encoder_layers": 1,
-            "encoder_attention_heads": 2,
-            "encoder_ffn_dim": 16,
-            "d_model": 16,
-            "max_source_positions": 16,
-        },
+        "audio_config": {**HEARING, "max_source_positions": 16},
         "audio_token_index": 5,
     },
     "ParakeetForCTC": {

@@ -19,8 +19,8 @@ from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw, parameters
 from onnxport.tracing.huggingface.folder import HuggingFaceFolder
-from onnxport.tracing.huggingface.modalities import MODALITIES, Modality, features, form_of
-from onnxport.tracing.huggingface.multimodal import DECODER_MERGED, EMBEDDING, has_three_axes, with_marks
+from onnxport.tracing.huggingface.modalities import MODALITIES, Modality, features, form_of, with_marks
+from onnxport.tracing.huggingface.multimodal import DECODER_MERGED, EMBEDDING, has_three_axes
 from onnxport.tracing.huggingface.parts import DECODER, ENCODER, MODEL, STEP, Part
 from onnxport.tracing.huggingface.quiet import quiet
 from onnxport.tracing.pytorch_state import unchanged

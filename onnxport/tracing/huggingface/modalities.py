@@ -158,6 +158,12 @@ def more_of_it(model: object, modality: Modality, names: list[str]) -> InnerFeat
     )
 
 
+def with_marks(tokens: torch.Tensor, mark: int, count: int) -> torch.Tensor:
+    """Tokens, with so many marks behind the first of each row and none elsewhere."""
+    words = torch.where(tokens == mark, mark - 1 if mark else 1, tokens)
+    return torch.cat([words[:, :1], torch.full((len(words), count), mark), words[:, 1:]], 1)
+
+
 def _forms(model: PreTrainedModel, sizes: Sizes, modality: Modality) -> Iterator[Form]:
     takes = _parameters(model, modality.method)
     draws = torch.Generator().manual_seed(5)

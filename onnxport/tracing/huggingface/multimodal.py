@@ -15,7 +15,15 @@ import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from onnxport.tracing.huggingface.examples import BATCH, ROWS, SEQUENCE, Drawn, Sizes, draw, parameters
-from onnxport.tracing.huggingface.modalities import Form, InnerFeatures, Modality, features, form_of, more_of_it
+from onnxport.tracing.huggingface.modalities import (
+    Form,
+    InnerFeatures,
+    Modality,
+    features,
+    form_of,
+    more_of_it,
+    with_marks,
+)
 from onnxport.tracing.huggingface.parts import (
     PAST,
     TOTAL,
@@ -92,12 +100,6 @@ def _check_together(model: PreTrainedModel, sizes: Sizes, modality: Modality, fo
     names = [name for name in whole.keys() | apart.keys() if not _alike(whole.get(name), apart.get(name))]
     if names:
         raise more_of_it(model, modality, sorted(names))
-
-
-def with_marks(tokens: torch.Tensor, mark: int, count: int) -> torch.Tensor:
-    """Tokens, with so many marks behind the first of each row and none elsewhere."""
-    words = torch.where(tokens == mark, mark - 1 if mark else 1, tokens)
-    return torch.cat([words[:, :1], torch.full((len(words), count), mark), words[:, 1:]], 1)
 
 
 def _taken_by_layers(model: PreTrainedModel, modality: Modality, inputs: dict[str, Any]) -> dict[str, Any]:

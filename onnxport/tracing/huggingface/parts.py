@@ -28,7 +28,7 @@ from onnxport.tracing.huggingface.examples import (
     parameters,
     plain_inputs,
 )
-from onnxport.tracing.huggingface.modalities import MODALITIES, PICTURES, Modality
+from onnxport.tracing.huggingface.modalities import MODALITIES, PICTURES, Modality, with_marks
 from onnxport.tracing.huggingface.states import fits, states_of_any_prompt
 from onnxport.tracing.huggingface.tasks import PAIRED, Task, holds
 from onnxport.tracing.pytorch_classes import register_caches
@@ -113,13 +113,11 @@ def _placeholders(model: PreTrainedModel, drawn: Mapping[str, Drawn]) -> dict[st
     if isinstance(given, torch.Tensor):
         count = given.numel() // given.shape[-1]
     tokens = drawn["input_ids"]
-    words = torch.where(tokens.tensor == mark, mark - 1 if mark else 1, tokens.tensor)
-    marks = torch.full((ROWS, count // ROWS), mark)
-    with_marks = {"input_ids": Drawn(torch.cat([words[:, :1], marks, words[:, 1:]], dim=1), tokens.dims)}
+    marked = with_marks(tokens.tensor, mark, count // ROWS)
+    placed = {"input_ids": Drawn(marked, tokens.dims)}
     if "attention_mask" in drawn:
-        mask = torch.ones(with_marks["input_ids"].tensor.shape, dtype=torch.int64)
-        with_marks["attention_mask"] = Drawn(mask, drawn["attention_mask"].dims)
-    return with_marks
+        placed["attention_mask"] = Drawn(torch.ones_like(marked), drawn["attention_mask"].dims)
+    return placed
 
 
 def in_float32(part: Part) -> Part:
