@@ -18,6 +18,7 @@ from onnxport.validation.numerics import CARRIERS
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import Budget
+from onnxport.validation.values import as_table
 
 # Sizes of the moves in units of the last place; the first ones measure noise, all of them show where the source jumps.
 _MOVES = (1, 1, 1, 1, 1, 1, 2, 4)
@@ -298,7 +299,7 @@ def _among(value: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
 
 def results(runs: Sequence[Outputs], pair: Pair, like: np.ndarray) -> list[np.ndarray]:
     """One output's (or part's) values in each of several runs, in the shape of `like`; runs without it are left out."""
-    values = [_part(run[pair.index][1], pair.path) for run in runs if pair.index < len(run)]
+    values = [as_table(_part(run[pair.index][1], pair.path)) for run in runs if pair.index < len(run)]
     return [shaped_like(np.asarray(value), like) for value in values if value is not None]
 
 

@@ -303,3 +303,17 @@ def _magnitude(array: np.ndarray) -> np.ndarray:
     magnitude = np.asarray(np.abs(wide(array)))
     magnitude[~np.isfinite(magnitude)] = 0.0
     return magnitude
+
+
+def tied(scores: np.ndarray, slack: float) -> np.ndarray:
+    """Rows whose scores, [rows] against 0 or [rows, classes] against each other, lie within `slack` times the scale of all.
+
+    >>> tied(np.array([[0.5, 0.5], [0.2, 0.8]]), 1e-6)
+    array([ True, False])
+    """
+    values = wide(scores)
+    allowed = slack * max(float(np.max(np.abs(values), initial=0.0)), np.finfo(np.float64).tiny)
+    if values.ndim == 1:
+        return np.asarray(np.abs(values) <= allowed)
+    best = np.sort(values, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2] <= allowed)

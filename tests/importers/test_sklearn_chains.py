@@ -142,3 +142,43 @@ def test_attributes_that_do_not_fit_together_are_not_followed():
     broken = {**NODES, **TARGETS, "target_weights": WEIGHTS, "nodes_truenodeids": [0] * 8}
     rebuilt = onnxport.convert(chain([("TreeEnsembleRegressor", broken)], False), to="sklearn", validate=False)
     assert isinstance(rebuilt, OnnxEstimator)
+
+
+def parts_of(forest):
+    """A forest of two classes as ONNX-ML's older ensemble: of each leaf the second class's share of all votes, in float32."""
+    given = {f"nodes_{name}": [] for name in "treeids nodeids featureids values modes truenodeids falsenodeids".split()}
+    given |= {f"class_{name}": [] for name in "treeids nodeids ids weights".split()}
+    for number, member in enumerate(forest.estimators_):
+        tree = member.tree_
+        for node, (left, right) in enumerate(zip(tree.children_left, tree.children_right, strict=True)):
+            leaf = left < 0
+            row = (number, node, max(tree.feature[node], 0), np.float32(tree.threshold[node]))
+            row = (*row, "LEAF" if leaf else "BRANCH_LEQ", max(left, 0), max(right, 0))
+            for name, item in zip(list(given)[:7], row, strict=True):
+                given[name].append(item)
+            if leaf:
+                part = np.float32(tree.value[node, 0, 1] / len(forest.estimators_))
+                for name, item in zip(list(given)[7:], (number, node, 0, part), strict=True):
+                    given[name].append(item)
+    return given | {"classlabels_int64s": [0, 1]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_forest_whose_votes_tie_comes_back_and_names_the_same_classes(seed):
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows, classes = make_classification(300, 3, n_informative=3, n_redundant=0, flip_y=0.3, random_state=seed)
+    rows = rows.astype(np.float32)
+    forest = RandomForestClassifier(20, random_state=seed).fit(rows, classes)
+    imputer = ("Imputer", {"imputed_value_floats": [0.0] * 3, "replaced_value_float": float("nan")})
+    model = chain([imputer, ("TreeEnsembleClassifier", parts_of(forest))], True)
+    rebuilt = onnxport.convert(model, to="sklearn")
+    assert type(rebuilt[-1]).__name__ == "RandomForestClassifier"
+    far = np.random.default_rng(seed).normal(size=(2000, 3)).astype(np.float32)
+    shares = forest.predict_proba(far)
+    assert np.sum(shares[:, 0] == 0.5) > 10
+    np.testing.assert_allclose(rebuilt.predict_proba(far), shares, rtol=0.0, atol=1e-15)
+    assert np.array_equal(rebuilt.predict(far), forest.predict(far))
+    rebuilt[-1].classes_ = np.array([1, 0])
+    assert not onnxport.validate(model, rebuilt).passed

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -17,11 +18,17 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes.fitting import misread, parted_by_threads, unrounded
 from onnxport.graph.slices import values_in_slices
+from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
 from onnxport.validation.runners.onnx_noise import with_noise
 from onnxport.validation.runners.onnx_wide import RemoteWideGraph, WideGraph, wide_graph
+from onnxport.validation.values import as_table
 
+_FORMS = frozenset(
+    ("Cast", "Identity", "Normalizer", "Reshape", "Squeeze", "ZipMap")
+)  # operators that keep which is greatest
+_CLASSIFIERS = frozenset(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"))
 _TWIN_LIMIT = 1 << 29  # graphs with more weights have no float64 run and no run with moved weights
 
 
@@ -123,6 +130,24 @@ class OnnxRunner(Runner):
             self._has_noisy = False
         return self.run(leaves)
 
+    def undecided(self, leaves: Sequence[Any], name: str, slack: float) -> np.ndarray | None:
+        """Rows whose best two scores lie closer together than `slack` times the scores' scale, for an output of labels.
+
+        The scores are another output, of the same classifier or such that its greatest number tells the label of every other row.
+        """
+        outputs = dict(self.run(leaves))
+        labels = outputs.pop(name, None)
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iuOUS":
+            return None
+        for other, value in outputs.items():
+            scores = as_table(value)
+            if np.ndim(scores) == 2 and len(scores) == len(labels) and scores.shape[1] > 1 and scores.dtype.kind == "f":
+                close = tolerance.tied(scores, slack)
+                told = _one_to_one(np.argmax(scores, axis=1)[~close].tolist(), labels[~close].tolist())
+                if told or (self.graph is not None and _classifier(self.graph, name, other)):
+                    return close
+        return None
+
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Every tensor of the main graph by name."""
         return values_of(self.graph, self._feeds(leaves)) if self.graph is not None else {}
@@ -169,6 +194,26 @@ class RangedRunner(OnnxRunner):
                 f"{beyond[0]} leaves {self._dtype}'s range for these inputs: bfloat16 has that of float32"
             )
         return [(name, value) for name, value in results if name not in self._places]
+
+
+def _one_to_one(places: Sequence[object], labels: Sequence[object]) -> bool:
+    """Whether each place goes with one label and each label with one place, of two or more."""
+    together = set(zip(places, labels, strict=True))
+    return len(together) > 1 and len(together) == len(set(places)) == len(set(labels))
+
+
+def _classifier(graph: ir.Model, *names: str) -> bool:
+    """Whether outputs are those of one node that classifies, or the same in another form."""
+    nodes = []
+    for value in graph.graph.outputs:
+        if value.name in names:
+            node = value.producer()
+            while node is not None and node.op_type in _FORMS and node.inputs[0] is not None:
+                node = node.inputs[0].producer()
+            nodes.append(node)
+    return (
+        len(nodes) == len(names) and len(set(nodes)) == 1 and nodes[0] is not None and nodes[0].op_type in _CLASSIFIERS
+    )
 
 
 def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -197,11 +197,19 @@ def _widen_node(node: onnx.NodeProto, versions: Mapping[str, int], typed: _Types
             if _DOUBLE in types or not types.intersection(NARROW.values()):
                 continue
             if kind is None:
-                raise InvalidModelError(f"the type of {name!r} is not known")
+                kind = typed.of[name] = _only(types, name)
             node.output[place] = typed.fresh(name)
             casts.append(onnx.helper.make_node("Cast", [node.output[place]], [name], to=TensorProto.DOUBLE))
     yield node
     yield from casts
+
+
+def _only(types: Set[str], name: str) -> int:
+    """The one narrow type that an operator can give; shape inference leaves out what is read as a map alone."""
+    kinds = [kind for kind, text in NARROW.items() if {text} == types]
+    if not kinds:
+        raise InvalidModelError(f"the type of {name!r} is not known")
+    return kinds[0]
 
 
 def _widen_constant(node: onnx.NodeProto) -> None:
@@ -258,9 +266,16 @@ class _Pieces:
             for piece in self._around(start, end):
                 self._run(*piece, values)
             return
-        session = self._sessions.get((start, end)) or self._session(start, end, values)
-        if session.backend != "onnxruntime" and end - start > 1:
-            missing = re.search(r"implementation for (?:[\w.]+[:.])?(\w+)\(\d+\)", session.fallback_reason)
+        session: Session | None = None
+        try:
+            session = self._sessions.get((start, end)) or self._session(start, end, values)
+            lacks = session.fallback_reason if session.backend != "onnxruntime" else ""
+        except InvalidModelError as error:  # ONNX's evaluator lacks an operator too, as it does ZipMap
+            lacks = str(error)
+            if end - start == 1:
+                raise
+        if session is None or (lacks and end - start > 1):
+            missing = re.search(r"implementation for (?:[\w.]+[:.])?(\w+)\(\d+\)", lacks)
             known = missing is not None and any(node.op_type == missing[1] for node in self._nodes[start:end])
             self._lacking.update([missing[1]] if missing is not None and known else [])
             middle = end if known else (start + end) // 2

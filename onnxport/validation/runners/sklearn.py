@@ -11,6 +11,7 @@ import numpy as np
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.graph import rows
 from onnxport.graph.outputs import SEVERAL, Output
+from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
@@ -156,13 +157,7 @@ class SklearnRunner(Runner):
         scores = np.asarray(scores, np.float64)
         if scores.ndim == 2 and scores.shape[1] == 1:
             scores = scores[:, 0]
-        allowed = slack * max(float(np.max(np.abs(scores), initial=0.0)), np.finfo(np.float64).tiny)
-        if scores.ndim == 1:
-            return np.abs(scores) <= allowed
-        if scores.ndim != 2:
-            return None
-        best = np.sort(scores, axis=1)
-        return best[:, -1] - best[:, -2] <= allowed
+        return tolerance.tied(scores, slack) if scores.ndim in (1, 2) else None
 
     def _tied_neighbours(self, leaves: Sequence[Any], slack: float) -> np.ndarray:
         """Places among the neighbours whose distance the place before or after has too."""

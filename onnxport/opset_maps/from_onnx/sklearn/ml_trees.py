@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from onnxport.graph.forests import GrownTree
 from onnxport.opset_maps.from_onnx.sklearn.chains import Attributes, labels_of, rebuilds
 from onnxport.opset_maps.from_onnx.sklearn.record import grown_tree
 
+_SAMPLES = 512  # in one leaf, up to which shares are taken for fractions: float32 tells those apart
+
 
 @rebuilds("TreeEnsembleClassifier")
 def tree_classifier(given: Attributes) -> Any:
@@ -31,12 +34,13 @@ def tree_classifier(given: Attributes) -> Any:
     trees = _trees(given | ({"class_ids": np.ones_like(given["class_ids"])} if alone else {}), "class", len(labels))
     if trees is None:
         return None
-    if alone:
-        trees = [(grown, np.stack([1.0 / len(trees) - held[:, 1], held[:, 1]], axis=1)) for grown, held in trees]
     features = _width(given)
     members = []
-    for grown, values in trees:
-        members.append(_member(DecisionTreeClassifier(), grown, (values * len(trees))[:, None], features))
+    for grown, held in trees:
+        values = _shares(held, len(trees))
+        if alone:
+            values[:, 0] = 1.0 - values[:, 1]
+        members.append(_member(DecisionTreeClassifier(), grown, values[:, None], features))
         members[-1].classes_, members[-1].n_classes_ = np.arange(len(labels)), len(labels)
     model = members[0] if len(members) == 1 else _forest(RandomForestClassifier(len(members)), members)
     model.classes_, model.n_classes_ = labels, len(labels)
@@ -67,6 +71,22 @@ def tree_regressor(given: Attributes) -> Any:
     if boosts:
         return _boosted(members, features)
     return members[0] if len(members) == 1 else _forest(RandomForestRegressor(len(members)), members)
+
+
+def _shares(weights: np.ndarray, trees: int) -> np.ndarray:
+    """The classes' shares of the samples in each leaf, of which a file holds the `trees`-th part, rounded to float32.
+
+    Where a fraction of small numbers rounds to what the file holds it was that one: sums of such shares are even where the votes
+    are, and scikit-learn then names the class that comes first.
+    """
+    single = weights.astype(np.float32)
+    shares = weights * trees
+    for weight in np.unique(single):
+        fraction = Fraction(float(weight) * trees).limit_denominator(_SAMPLES)
+        share = fraction.numerator / fraction.denominator
+        if np.float32(share / trees) == weight:
+            shares[single == weight] = share
+    return shares
 
 
 def _boosted_classifier(given: Attributes, labels: np.ndarray) -> Any:
