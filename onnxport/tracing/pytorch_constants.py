@@ -70,7 +70,7 @@ class known_constants(TorchFunctionMode):
 
     def _value(self, tensor: Tensor) -> Tensor | None:
         if not isinstance(tensor, FakeTensor):
-            return tensor if tensor.numel() <= _ELEMENTS and tensor.device.type == "cpu" else None
+            return tensor if _small(tensor) and tensor.device.type == "cpu" else None
         first = next((item for _, item in _named(self._traced)), None)
         if first is not self._first:
             self._first = first
