@@ -17,6 +17,7 @@ from onnxport.tracing import pytorch_fakes, pytorch_inputs
 from onnxport.tracing.pytorch_awareness import UNASKED, askers_noticed
 from onnxport.tracing.pytorch_builtins import sizes_kept
 from onnxport.tracing.pytorch_constants import known_constants
+from onnxport.tracing.pytorch_detection import boxes_by_class
 from onnxport.tracing.pytorch_draws import repeated_draws
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
@@ -47,6 +48,7 @@ def traced_program(
         nullcontext({"Dynamo": None}) if strict else askers_noticed() as askers,  # Dynamo answers by itself
         single_sizes_noticed() as single,
         levels_kept(),
+        boxes_by_class(),
         unchecked(),
         no_fastpath(),
         warnings.catch_warnings(record=True) as caught,

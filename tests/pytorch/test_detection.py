@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import FunctionType, ModuleType
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -36,6 +41,43 @@ class GridHead(nn.Module):
         scores, labels = (found[:, 5:] * found[:, 4:5]).max(1)
         kept = torch.ops.torchvision.nms(found[:, :4] + labels[:, None] * 4096.0, scores, 0.45)[:20]
         return {"boxes": found[kept, :4], "scores": scores[kept], "labels": labels[kept]}
+
+
+def batched_nms(boxes, scores, idxs, iou_threshold):
+    """As torchvision's is defined, where it is not installed."""
+    if boxes.numel() > 4000:
+        groups = [torch.where(idxs == number)[0] for number in torch.unique(idxs)]
+        kept = torch.cat([x[torch.ops.torchvision.nms(boxes[x], scores[x], iou_threshold)] for x in groups])
+        return kept[scores[kept].sort(descending=True)[1]]
+    if boxes.numel() == 0:
+        return torch.empty(0, dtype=torch.int64)
+    apart = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
+    return torch.ops.torchvision.nms(apart, scores, iou_threshold)
+
+
+@pytest.fixture
+def boxes_of_torchvision(monkeypatch):
+    if find_spec("torchvision"):
+        return import_module("torchvision.ops.boxes")
+    module = ModuleType("torchvision.ops.boxes")
+    module.batched_nms = FunctionType(batched_nms.__code__, globals())
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+class OneStage(nn.Module):
+    """Chosen by score, suppressed within each class, the best kept (as RetinaNet, FCOS and SSD of torchvision do)."""
+
+    def __init__(self, boxes):
+        super().__init__()
+        self.boxes = boxes
+
+    def forward(self, corners, scores):
+        scores, labels = scores.softmax(-1).max(-1)
+        places = torch.where(scores > 0.95)[0]
+        corners, scores, labels = corners[places], scores[places], labels[places]
+        kept = self.boxes.batched_nms(corners, scores, labels, 0.5)[:20]
+        return corners[kept], scores[kept], labels[kept]
 
 
 class SetHead(nn.Module):
@@ -115,3 +157,16 @@ def test_no_regions(name, rest):
     model = onnxport.convert(pooled, inputs=inputs, dynamic_shapes=shapes, validate=False)
     torch.testing.assert_close(torch.from_numpy(model(*inputs)), pooled(*inputs))
     assert model(image(2, 8, 10, 10), regions[:0]).shape == (0, 2, 2, 2)
+
+
+def test_suppression_within_each_class(boxes_of_torchvision):
+    own = boxes_of_torchvision.batched_nms.__code__
+    corners, scores = image(1100, 4) * 20, 5 * image(1100, 3)
+    corners[:, 2:] += corners[:, :2] + 1
+    model = onnxport.convert(OneStage(boxes_of_torchvision), inputs=(corners, scores))
+    assert model.report.passed
+    assert boxes_of_torchvision.batched_nms.__code__ is own
+    for factor in (1.0, 3.0, 0.0):  # none is left by the last
+        expected = OneStage(boxes_of_torchvision)(corners, scores * factor)
+        for given, wanted in zip(model(corners.numpy(), (scores * factor).numpy()), expected, strict=True):
+            torch.testing.assert_close(torch.as_tensor(given), wanted)

@@ -76,13 +76,39 @@ def corner_overlap_of(op: OpBuilder, boxes: ir.Value) -> Similarity:
 
 def selected(op: OpBuilder, boxes: ir.Value, scores: ir.Value, threshold: float) -> ir.Value:
     """The numbers of the boxes that stay, best first, by NonMaxSuppression; least and greatest corners and scores of float32."""
-    left, top, right, bottom = (op.Gather(boxes, i, axis=1) for i in range(4))
-    # The operator sorts a box's corners; a box with its corners exchanged overlaps none here, as one without an area there.
-    exchanged = op.Unsqueeze(op.Or(op.Less(right, left), op.Less(bottom, top)), op.axes(1))
-    proper = op.Unsqueeze(op.Where(exchanged, op.const(0.0), boxes), op.axes(0))
     every = op.const([np.iinfo(np.int64).max])
-    places = op.NonMaxSuppression(proper, op.Unsqueeze(scores, op.axes(0, 1)), every, op.const(np.float32(threshold)))
+    places = op.NonMaxSuppression(
+        _proper(op, boxes), op.Unsqueeze(scores, op.axes(0, 1)), every, op.const(np.float32(threshold))
+    )
     return op.Gather(places, 2, axis=1)
+
+
+def _proper(op: OpBuilder, boxes: ir.Value) -> ir.Value:
+    """Boxes [1, n, 4] for NonMaxSuppression, which sorts a box's corners.
+
+    A box with its corners exchanged overlaps none here, as one without an area there.
+    """
+    left, top, right, bottom = (op.Gather(boxes, i, axis=1) for i in range(4))
+    exchanged = op.Unsqueeze(op.Or(op.Less(right, left), op.Less(bottom, top)), op.axes(1))
+    return op.Unsqueeze(op.Where(exchanged, op.const(0.0), boxes), op.axes(0))
+
+
+def selected_by_class(
+    op: OpBuilder, boxes: ir.Value, scores: ir.Value, classes: ir.Value, threshold: float
+) -> ir.Value:
+    """As `selected`, where boxes suppress those of their own class alone; classes are numbers [n]."""
+    spare = op.Concat(classes, op.cast_like(op.const([0]), classes), axis=0)  # so that there is one to look at
+    _, _, dense, _ = op.Unique(spare, outputs=4)
+    own = op.Slice(dense, op.const([0]), op.const([-1]))
+    numbers = op.Range(0, op.Add(op.ReduceMax(dense, keepdims=0), 1), 1)
+    least = op.const(np.float32(np.finfo(np.float32).min))
+    mine = op.Equal(op.Unsqueeze(numbers, op.axes(1)), op.Unsqueeze(own, op.axes(0)))
+    of_class = op.Unsqueeze(op.Where(mine, scores, op.const(-np.inf, _FLOAT)), op.axes(0))
+    every, limit = op.const([np.iinfo(np.int64).max]), op.const(np.float32(threshold))
+    places = op.Gather(op.NonMaxSuppression(_proper(op, boxes), of_class, every, limit, least), 2, axis=1)
+    kept, _ = op.TopK(places, op.shape(places), axis=0, largest=0, outputs=2)  # of equal scores the first box is first
+    _, order = op.TopK(op.Gather(scores, kept, axis=0), op.shape(kept), axis=0, outputs=2)
+    return op.Gather(kept, order, axis=0)
 
 
 def greedy(
