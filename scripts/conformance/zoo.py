@@ -99,7 +99,10 @@ def findings(name: str) -> Iterator[Finding]:
     verdict, reason = _verdict(ready)
     yield ready.label, verdict, reason
     if verdict == "agrees":
-        yield from zoo_decoding.findings(ready.model, ready.inputs)
+        try:
+            yield from zoo_decoding.findings(ready.model, ready.inputs)
+        except Exception as error:  # of a loop that the model's cache or tokens do not fit; its own verdict stands
+            yield "step", "defect", f"{type(error).__name__}: {first_line(error)}"
     try:
         second = zoo_models.sequence_to_sequence(architecture, ready)
     except zoo_models.DoesNotRun:
