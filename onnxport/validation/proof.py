@@ -35,6 +35,7 @@ from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 from onnxport.validation.surroundings import Reading, notes_of, unproved_by
+from onnxport.validation.ties import choice_among_equals
 from onnxport.validation.unmoved import Movement, little_shown, wrong_inside
 from onnxport.validation.witnesses.engine import Engine
 from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
@@ -104,6 +105,8 @@ def compare(
     sides = (_side(left, source.title), _side(right, converted.title))
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
+    if divergence is not None and parties.graph is not None:
+        remarks += [hint for hint in [choice_among_equals(parties.graph, divergence.node, failed[0].leaves)] if hint]
     inside = ""
     if ran and not failed and (unmoved := movement.named([output.name for output in ran[0][1].outputs])):
         stage("comparing inner values")

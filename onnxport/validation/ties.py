@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.validation.runners.onnx import value_of
 
 _MOVED = frozenset(("Cast", "Identity"))
+_RESHAPED = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
 _LARGEST = 1 << 28  # bytes of weights, beyond which a further run of the graph as it is written takes too much memory
 
 
@@ -50,10 +51,35 @@ def of_equal_elements(
     return same.reshape(source.shape) if _distinct(places[1], axis, node) else None
 
 
-def _chooser(value: ir.Value) -> ir.Node | None:
-    """The node whose places an output is."""
+def choice_among_equals(graph: ir.Model, node: str, leaves: Sequence[Any]) -> str:
+    """Where the node `node` is the first that differs and reads the places of a TopK: whether that chose among equal elements.
+
+    In words; "" where it did not, or the node reads no places. `leaves` are the inputs of the graph.
+    """
+    reader = next((item for item in graph.graph if item.name == node), None)
+    values = [] if reader is None else [*reader.inputs, *reader.outputs]
+    chooser = next((item for x in values if x is not None and (item := _chooser(x, _MOVED | _RESHAPED))), None)
+    if chooser is None or chooser.op_type != "TopK" or weight_bytes(graph) > _LARGEST:
+        return ""
+    names = [value.name or "" for value in graph.graph.inputs if value.name not in graph.graph.initializers]
+    feeds = dict(zip(names, leaves, strict=False))
+    try:
+        operand, chosen = (np.asarray(value_of(graph, feeds, x)) for x in (chooser.inputs[0], chooser.outputs[0]) if x)
+    except (OnnxportError, KeyError):
+        return ""
+    axis = chooser.attributes.get_int("axis", -1)
+    ordered = np.sort(operand, axis=axis)
+    ordered = np.flip(ordered, axis) if chooser.attributes.get_int("largest", 1) else ordered
+    best = np.take(ordered, range(min(chosen.shape[axis] + 1, operand.shape[axis])), axis)
+    if not np.any(np.diff(best, axis=axis) == 0):
+        return ""
+    return f"TopK {chooser.name!r} chooses among equal elements: which of them it gives differs from one framework to another"
+
+
+def _chooser(value: ir.Value, moved: Set[str] = _MOVED) -> ir.Node | None:
+    """The node whose places a value is."""
     node = value.producer()
-    while node is not None and node.op_type in _MOVED and node.inputs[0] is not None:
+    while node is not None and node.op_type in moved and node.inputs[0] is not None:
         value = node.inputs[0]
         node = value.producer()
     if node is None or node.domain:

@@ -83,7 +83,8 @@ def _difference(report: Any) -> tuple[str, str]:
     figures = output.figures
     numbers = f" {figures.source!r} became {figures.converted!r} at {figures.where}" if figures else ""
     node = f" ({report.divergence})" if report.divergence else ""
-    return "wrong", f"{failed.name}: {output.name}: {output.reason}{numbers}{node}"[:400]
+    tied = "".join(f"{note}; " for note in report.notes if "chooses among equal elements" in note)
+    return "wrong", f"{tied}{failed.name}: {output.name}: {output.reason}{numbers}{node}"[:400]
 
 
 def findings(name: str) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ ALONE = {
         regions: aligned max_pooled own_channels own_means without_samples -- torchvision's, which TensorFlow lacks
         scatter: require_reduction -- index_put, which TensorFlow lacks
         special: multigammaln ndtr -- TensorFlow has no such operator, or composes it
-        suppression: corner_overlap_of selected selected_by_class -- corners in order, of which TensorFlow's operators know nothing
+        suppression: corner_overlap_of selected selected_by_class -- corners in order, which TensorFlow's operators ignore
         windows: average_pool global_max_pool max_pool max_pool_with_places -- ceil_mode and counted padding
     """,
     "tensorflow": """

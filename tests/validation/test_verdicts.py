@@ -14,6 +14,7 @@ from onnxport.validation.comparison import RANDOM, OutputReport
 from onnxport.validation.records import SetReport, Side
 from onnxport.validation.report import Report
 from onnxport.validation.runners.onnx import OnnxRunner
+from onnxport.validation.ties import choice_among_equals
 from tests.validation.graphs import graph
 
 FLOAT = ir.DataType.FLOAT
@@ -194,3 +195,14 @@ def test_what_only_stopped_runs_could_tell_is_neither_passed_nor_failed(factor, 
     report = onnxport.validate(source, result)
     assert report.verdict == verdict, str(report)
     assert ("not decided" in str(report)) == (verdict == "unproved")
+
+
+@pytest.mark.parametrize(("scores", "tied"), [([3, 1, 2, 2, 0], True), ([1, 5, 4, 3, 1], False)])
+def test_a_choice_among_equal_elements_is_told(scores, tied):
+    def write(op, x):
+        return op.Unsqueeze(op.TopK(x, op.const([2]), outputs=2)[1], op.axes(-1))
+
+    model = graph(write, ("x", FLOAT, [5])).model
+    (reader,) = [node for node in model.graph if node.op_type == "Unsqueeze"]
+    told = choice_among_equals(model, reader.name, [np.array(scores, np.float32)])
+    assert ("chooses among equal elements" in told) == tied
