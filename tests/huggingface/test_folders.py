@@ -12,7 +12,7 @@ import pytest
 
 import onnxport
 from onnxport.converters.to_onnx import huggingface_proof
-from onnxport.errors import ValidationError
+from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph import pieces
 from onnxport.graph.pieces import run_in_pieces
 from onnxport.request import Request
@@ -173,6 +173,22 @@ def test_the_command_writes_a_folder(run: Any, tmp_path: Path) -> None:
     done = run("convert", source, "-o", source)
     assert done.code == 2
     assert "holds other things" in done.err
+
+
+def test_more_layers_that_decode_than_that_encode(tmp_path: Path) -> None:
+    """transformers' own loop makes a cache of as many layers as there are encoders, and fails on it."""
+    made = onnxport.convert(folder(tmp_path, "T5ForConditionalGeneration", num_decoder_layers=3))
+    assert made.report.verdict == "passed", made.report
+    assert [item.name for item in made.report.sets[-2:]] == GREEDY
+
+
+def test_a_loop_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any, **options: Any) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(transformers.GenerationMixin, "generate", fails)
+    with pytest.raises(InvalidInputError, match=r"LlamaForCausalLM itself fails \(IndexError: out of range\)"):
+        onnxport.convert(folder(tmp_path, "LlamaForCausalLM"))
 
 
 @pytest.mark.parametrize("name", ["MixtralForCausalLM", "T5ForConditionalGeneration"])

@@ -14,6 +14,7 @@ from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 from onnxport.converters.precision_proof import quality
 from onnxport.converters.to_onnx.huggingface_layers import prove_by_layers, rounded_parameters
+from onnxport.errors import InvalidInputError, first_line
 from onnxport.model import OnnxModel
 from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
@@ -67,7 +68,8 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
                 parameter.data = rounded()
         reports = [(part.name, _of_part(part, hub, tolerance)) for part in parts]
         apart = folder.task.name == "text-generation" and not folder.task.past and _writes_otherwise(model, folder)
-        tokens = [] if apart else _of_tokens(model, folder, hub, parts)
+        decoding = None if apart else _decoding(model, folder, hub, parts)
+        tokens = [] if decoding is None else [decoding.report(*case) for case in decoding.cases]
     several = len(parts) > 1
     sets = [_named(item, name if several else "") for name, report in reports for item in report.sets]
     first = reports[0][1]
@@ -78,6 +80,7 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
             given = dict(zip(example.names, example.leaves, strict=True)) if example is not None else {}
             leaves = {name: given[name] for name in hub.parts[part.name].input_names}
             remarks += quality(hub.smaller[part.name], leaves, request.dtype or "")
+    remarks += [] if decoding is None else decoding.remarks
     if apart:
         remarks.append(
             "generate of this model gives it other tokens than those that stand there: decoding was not tried"
@@ -119,29 +122,15 @@ def _named(item: SetReport, name: str) -> SetReport:
     return replace(item, name=f"{name}: {item.name}", outputs=outputs)
 
 
-def _of_tokens(
+def _decoding(
     model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder, parts: Sequence[Part]
-) -> list[SetReport]:
-    """Greedy decoding of one row, of three, and of a batch with padding, against `generate`."""
+) -> _Decoding | None:
+    """Greedy decoding of one row, of three, and of a batch with padding, against `generate`; None where nothing is written."""
     if ENCODER in hub.parts:
-        cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
-        decoding: _Decoding = _Transcribing(model, folder, hub, parts[0])
-    elif folder.task.name == "text-generation":
-        if _is_of_one_length(hub):
-            return []
-        cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
-        cases += [("greedy decoding, padded at the left", 3, 2)] if _takes_padding(hub) else []
-        decoding = _Continuing(model, folder, hub)
-    elif DECODER_MERGED in hub.parts:
-        modality = MODALITIES[folder.task.name]
-        cases = [
-            (f"greedy decoding with a {modality.noun}, batch 1", 1, 0),
-            (f"greedy decoding with {modality.noun}s, batch 3", 3, 0),
-        ]
-        decoding = _Describing(model, folder, hub, modality)
-    else:
-        return []
-    return [decoding.report(*case) for case in cases]
+        return _Transcribing(model, folder, hub, parts[0])
+    if folder.task.name == "text-generation":
+        return None if _is_of_one_length(hub) else _Continuing(model, folder, hub)
+    return _Describing(model, folder, hub, MODALITIES[folder.task.name]) if DECODER_MERGED in hub.parts else None
 
 
 def _writes_otherwise(model: PreTrainedModel, folder: HuggingFaceFolder) -> bool:
@@ -169,7 +158,14 @@ def _is_of_one_length(hub: OnnxFolder) -> bool:
 
 
 class _Decoding:
-    """Both sides of greedy decoding."""
+    """Both sides of greedy decoding.
+
+    Attributes:
+        cases: what is decoded: a name, the number of rows, and how many tokens of the first one are left out.
+        remarks: what the report is to note.
+    """
+
+    cases: Sequence[tuple[str, int, int]] = (("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0))
 
     def __init__(self, model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder) -> None:
         self._model, self._folder, self._hub = model, folder, hub
@@ -189,13 +185,13 @@ class _Decoding:
             output_scores=True,
         )
         model.generation_config = GenerationConfig()
+        self.remarks: list[str] = []
 
     def report(self, name: str, rows: int, padded: int) -> SetReport:
         """What both sides write."""
         inputs = self.inputs(rows, padded)
         started = time.perf_counter()
-        with torch.no_grad():
-            result = GenerationMixin.generate(self._model, **inputs, generation_config=self._settings)
+        result = self._generated(inputs)
         middle = time.perf_counter()
         count = len(result.scores)
         expected = result.sequences[:, -count:].numpy()
@@ -211,6 +207,26 @@ class _Decoding:
         outputs: tuple[OutputReport, ...] = (judged_tokens(expected, scores, written),)
         return SetReport(name, described, outputs, middle - started, time.perf_counter() - middle)
 
+    def _generated(self, inputs: dict[str, Any]) -> Any:
+        """What `generate` gives: without a cache where transformers makes none that fits the model.
+
+        Raises:
+            InvalidInputError: it fails without one too.
+        """
+        while True:
+            try:
+                with torch.no_grad():
+                    return GenerationMixin.generate(self._model, **inputs, generation_config=self._settings)
+            except Exception as error:  # of transformers' own loop, or of the model
+                reason, name = f"{type(error).__name__}: {first_line(error)}", type(self._model).__name__
+                if not self._settings.use_cache:
+                    raise InvalidInputError(
+                        f"generate of {name} itself fails ({reason}), so that no tokens can be compared; "
+                        "validate=False converts without a proof"
+                    ) from error
+            self._settings.use_cache = False
+            self.remarks.append(f"generate of {name} fails with a cache ({reason}): the tokens are those without")
+
     def inputs(self, rows: int, padded: int) -> dict[str, Any]:
         """What is to be continued or transcribed."""
         raise NotImplementedError
@@ -225,6 +241,11 @@ class _Decoding:
 
 
 class _Continuing(_Decoding):
+    def __init__(self, model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder) -> None:
+        super().__init__(model, folder, hub)
+        if _takes_padding(hub):
+            self.cases = (*self.cases, ("greedy decoding, padded at the left", 3, 2))
+
     def inputs(self, rows: int, padded: int) -> dict[str, Any]:
         """Tokens, and a mask that leaves out some at the left of the first row."""
         tokens = draw("input_ids", self._folder.sizes, _PROMPT).tensor
@@ -249,6 +270,10 @@ class _Describing(_Decoding):
         mark = modality.mark(model.config)
         assert mark is not None
         self._mark = mark
+        self.cases = (
+            (f"greedy decoding with a {modality.noun}, batch 1", 1, 0),
+            (f"greedy decoding with {modality.noun}s, batch 3", 3, 0),
+        )
 
     def inputs(self, rows: int, padded: int) -> dict[str, Any]:
         """Tokens with marks, and pictures or sounds, each somewhat fainter than the one before."""
