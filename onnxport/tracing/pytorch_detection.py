@@ -48,6 +48,9 @@ def _shape(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) ->
     return boxes.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64)
 
 
+_replaced: list[Callable[..., Tensor]] = []  # torchvision's own, while another stands in its place
+
+
 @contextmanager
 def boxes_by_class() -> Iterator[None]:
     """While it is active, `batched_nms` is the operator, wherever torchvision has been imported: its function gets other code."""
@@ -56,14 +59,22 @@ def boxes_by_class() -> Iterator[None]:
         yield
         return
     own = function.__code__
+    _replaced.append(FunctionType(own, function.__globals__))
     function.__code__ = _batched_nms.__code__
     try:
         yield
     finally:
         function.__code__ = own
+        _replaced.pop()
+
+
+def by_class(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+    """The operator, or torchvision's own function for what NonMaxSuppression does not take."""
+    taken = boxes.dtype == torch.float32 and 0 <= iou_threshold <= 1
+    return (operator() if taken else _replaced[-1])(boxes, scores, idxs, iou_threshold)
 
 
 def _batched_nms(boxes, scores, idxs, iou_threshold):  # type: ignore[no-untyped-def]
     import sys  # this code runs among torchvision's names
 
-    return sys.modules["onnxport.tracing.pytorch_detection"].operator()(boxes, scores, idxs, iou_threshold)
+    return sys.modules["onnxport.tracing.pytorch_detection"].by_class(boxes, scores, idxs, iou_threshold)

@@ -170,3 +170,12 @@ def test_suppression_within_each_class(boxes_of_torchvision):
         expected = OneStage(boxes_of_torchvision)(corners, scores * factor)
         for given, wanted in zip(model(corners.numpy(), (scores * factor).numpy()), expected, strict=True):
             torch.testing.assert_close(torch.as_tensor(given), wanted)
+
+
+def test_boxes_that_the_operator_does_not_take(boxes_of_torchvision):
+    """torchvision's own function is traced where there are as many boxes as in the example."""
+    corners, scores = image(9, 4).double() * 20, image(9).double()
+    corners[:, 2:] += corners[:, :2] + 1
+    classes = torch.tensor([0, 1, 0, 1, 2, 0, 1, 0, 2])
+    kept = lambda boxes, scores: boxes_of_torchvision.batched_nms(boxes, scores, classes, 0.3)  # noqa: E731
+    assert onnxport.convert(kept, inputs=(corners, scores)).report.passed
