@@ -16,27 +16,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MANY = 1000  # boxes: of more than these torchvision suppresses each class by itself, on a CPU
+_MANY = 1000  # boxes: of more than these torchvision suppresses each class by itself, on a CPU
 _HOME = "torchvision.ops.boxes"
-_SCHEMA = "(Tensor boxes, Tensor scores, Tensor idxs, float iou_threshold) -> Tensor"
+_SCHEMA = "(Tensor boxes, Tensor scores, Tensor idxs, float iou_threshold, int many) -> Tensor"
 
 
 @cache
 def operator() -> Callable[..., Tensor]:
     """``onnxport::batched_nms``, defined when it is first asked for: a definition takes torch some milliseconds.
 
-    Of boxes [n, 4], scores [n] and classes [n] the places of those that stay, best first, INT64 [kept].
+    Of boxes [n, 4], scores [n] and classes [n] the places of those that stay, best first, INT64 [kept]; of more than `many` boxes
+    each class by itself.
     """
     defined = torch.library.custom_op("onnxport::batched_nms", _run, mutates_args=(), schema=_SCHEMA)
     defined.register_fake(_shape)
     return defined
 
 
-def _run(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+def _run(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float, many: int) -> Tensor:
     nms = torch.ops.torchvision.nms
     if not len(boxes):
         return torch.empty(0, dtype=torch.int64)
-    if len(boxes) <= MANY:
+    if len(boxes) <= many:
         apart = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
         return torch.as_tensor(nms(apart, scores, iou_threshold))
     groups = [torch.where(idxs == number)[0] for number in torch.unique(idxs)]
@@ -44,7 +45,7 @@ def _run(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> T
     return kept[scores[kept].sort(descending=True, stable=True)[1]]
 
 
-def _shape(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+def _shape(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float, many: int) -> Tensor:
     return boxes.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64)
 
 
@@ -71,7 +72,9 @@ def boxes_by_class() -> Iterator[None]:
 def by_class(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
     """The operator, or torchvision's own function for what NonMaxSuppression does not take."""
     taken = boxes.dtype == torch.float32 and 0 <= iou_threshold <= 1
-    return (operator() if taken else _replaced[-1])(boxes, scores, idxs, iou_threshold)
+    if not taken:
+        return _replaced[-1](boxes, scores, idxs, iou_threshold)
+    return operator()(boxes, scores, idxs, iou_threshold, _MANY)
 
 
 def _batched_nms(boxes, scores, idxs, iou_threshold):  # type: ignore[no-untyped-def]

@@ -12,10 +12,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.opset_maps.cases import Case  # noqa: E402
 from onnxport.opset_maps.maps import aten  # noqa: E402
+from onnxport.tracing import pytorch_detection  # noqa: E402
 from tests import torchvision_operators  # noqa: E402
 from tests.evidence import require_case  # noqa: E402
 
 torchvision_operators.declare()
+pytorch_detection.operator()
 
 pytestmark = pytest.mark.pytorch
 

@@ -18,7 +18,6 @@ from onnxport.opset_maps.lowerings import regions, suppression
 from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
-from onnxport.tracing.pytorch_detection import MANY, operator
 
 _FLOAT = ir.DataType.FLOAT
 _NO_ARGMAX = Undefined("the second result of torchvision's pooling of regions serves its gradient alone")
@@ -77,35 +76,38 @@ def nms(op: OpBuilder, dets: ir.Value, scores: ir.Value, iou_threshold: float) -
     return op.Gather(order, op.Slice(kept.places, op.const([0]), kept.valid), axis=0)
 
 
-def _by_class(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    _vision("nms", boxes, scores, 0.5)  # which registers or declares what the operator calls
-    return operator()(boxes, scores, classes, 0.5)
+def _by_class(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> Any:
+    _vision("nms", boxes, scores, 0.5)  # which registers what the operator calls
+    return torch.ops.onnxport.batched_nms(boxes, scores, classes, 0.5, _MANY)
 
 
+_MANY = 50
 _CLASSES = np.array([3, 3, 0, 0, 3, 1, 0])
 _DRAWN = np.random.default_rng(0)
-_CORNERS = _DRAWN.uniform(0, 40, (MANY + 40, 2)).astype("float32")
-_CROWD = np.concatenate([_CORNERS, _CORNERS + _DRAWN.uniform(5, 30, (MANY + 40, 2)).astype("float32")], axis=1)
-_CROWD_SCORES = np.round(_DRAWN.uniform(0, 1, MANY + 40), 2).astype("float32")  # many are equal
+_CORNERS = _DRAWN.uniform(0, 40, (_MANY + 40, 2)).astype("float32")
+_CROWD = np.concatenate([_CORNERS, _CORNERS + _DRAWN.uniform(5, 30, (_MANY + 40, 2)).astype("float32")], axis=1)
+_CROWD_SCORES = np.round(_DRAWN.uniform(0, 1, _MANY + 40), 2).astype("float32")  # many are equal
 
 
 @aten.lower(
     "onnxport::batched_nms",
     cases=[
         case(_by_class, _BOXES, _SCORES, _CLASSES, holds=("NonMaxSuppression",)),
-        case(_by_class, _CROWD[:MANY], _CROWD_SCORES[:MANY], np.arange(MANY) % 7),
-        case(_by_class, _CROWD, _CROWD_SCORES, np.arange(MANY + 40) % 90),
+        case(_by_class, _CROWD[:_MANY], _CROWD_SCORES[:_MANY], np.arange(_MANY) % 7),
+        case(_by_class, _CROWD, _CROWD_SCORES, np.arange(_MANY + 40) % 90),
         case(_by_class, _BOXES[:0], _SCORES[:0], _CLASSES[:0]),
     ],
 )
-def batched_nms(op: OpBuilder, boxes: ir.Value, scores: ir.Value, idxs: ir.Value, iou_threshold: float) -> ir.Value:
-    """NonMaxSuppression of each class; up to `MANY` boxes on ones moved apart by their class, in whose rounding they overlap."""
+def batched_nms(
+    op: OpBuilder, boxes: ir.Value, scores: ir.Value, idxs: ir.Value, iou_threshold: float, many: int
+) -> ir.Value:
+    """NonMaxSuppression of each class; up to `many` boxes on ones moved apart by their class, in whose rounding they overlap."""
     dtype = boxes.dtype or _FLOAT
     limit = _below(iou_threshold, dtype)
     if dtype != _FLOAT or not 0 <= float(limit) <= 1:
         raise UnsupportedOperator(f"torchvision's batched_nms of {dtype} with a threshold of {iou_threshold}")
     largest = op.ReduceMax(op.Concat(op.Reshape(boxes, [-1]), op.const([np.finfo(np.float32).min]), axis=0), keepdims=0)
-    few = op.LessOrEqual(size(op, scores, 0), MANY)
+    few = op.LessOrEqual(size(op, scores, 0), many)
     step = op.Where(few, op.Add(largest, 1.0), op.const(0.0))
     apart = op.Add(boxes, op.Unsqueeze(op.Mul(op.cast(idxs, _FLOAT), step), op.axes(1)))
     return suppression.selected_by_class(op, apart, scores, idxs, float(limit))
