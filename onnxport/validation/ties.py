@@ -32,13 +32,8 @@ def of_equal_elements(
     node = _chooser(graph.graph.outputs[index]) if index < len(graph.graph.outputs) else None
     if node is None or source.dtype.kind != "i" or source.shape != converted.shape or weight_bytes(graph) > _LARGEST:
         return None
-    operand = node.inputs[0]
-    if operand is None:
-        return None
-    names = [value.name or "" for value in graph.graph.inputs if value.name not in graph.graph.initializers]
-    try:
-        elements = np.asarray(value_of(graph, dict(zip(names, leaves, strict=False)), operand))
-    except (OnnxportError, KeyError):
+    elements = _elements(graph, leaves, node)
+    if elements is None:
         return None
     axis = node.attributes.get_int("axis", -1 if node.op_type == "TopK" else 0) % elements.ndim
     squeezed = source.ndim == elements.ndim - 1
@@ -61,19 +56,28 @@ def choice_among_equals(graph: ir.Model, node: str, leaves: Sequence[Any]) -> st
     chooser = next((item for x in values if x is not None and (item := _chooser(x, _MOVED | _RESHAPED))), None)
     if chooser is None or chooser.op_type != "TopK" or weight_bytes(graph) > _LARGEST:
         return ""
-    names = [value.name or "" for value in graph.graph.inputs if value.name not in graph.graph.initializers]
-    feeds = dict(zip(names, leaves, strict=False))
-    try:
-        operand, chosen = (np.asarray(value_of(graph, feeds, x)) for x in (chooser.inputs[0], chooser.outputs[0]) if x)
-    except (OnnxportError, KeyError):
+    elements, chosen = _elements(graph, leaves, chooser), _elements(graph, leaves, chooser, chooser.outputs[0])
+    if elements is None or chosen is None:
         return ""
     axis = chooser.attributes.get_int("axis", -1)
-    ordered = np.sort(operand, axis=axis)
+    ordered = np.sort(elements, axis=axis)
     ordered = np.flip(ordered, axis) if chooser.attributes.get_int("largest", 1) else ordered
-    best = np.take(ordered, range(min(chosen.shape[axis] + 1, operand.shape[axis])), axis)
+    best = np.take(ordered, range(min(chosen.shape[axis] + 1, elements.shape[axis])), axis)
     if not np.any(np.diff(best, axis=axis) == 0):
         return ""
     return f"TopK {chooser.name!r} chooses among equal elements: which of them it gives differs from one framework to another"
+
+
+def _elements(
+    graph: ir.Model, leaves: Sequence[Any], node: ir.Node, value: ir.Value | None = None
+) -> np.ndarray | None:
+    """A value of the graph, the first operand of `node` where none is given; None where it can't be computed."""
+    value = node.inputs[0] if value is None else value
+    names = [item.name or "" for item in graph.graph.inputs if item.name not in graph.graph.initializers]
+    try:
+        return None if value is None else np.asarray(value_of(graph, dict(zip(names, leaves, strict=False)), value))
+    except (OnnxportError, KeyError):
+        return None
 
 
 def _chooser(value: ir.Value, moved: Set[str] = _MOVED) -> ir.Node | None:

@@ -101,10 +101,7 @@ def _step(model: Any, name: str, rows: int, length: int) -> tuple[dict[str, Any]
 
 def _greatest(model: Any, logits: Any) -> Any:
     """The most likely next token of each row, among those that the model's embedding takes."""
-    try:
-        weight = getattr(model.get_input_embeddings(), "weight", None)
-    except NotImplementedError:  # of a model that has several
-        weight = None
+    weight = getattr(model.get_input_embeddings(), "weight", None)
     return logits[:, -1:, : None if weight is None else weight.shape[0]].argmax(-1)
 
 

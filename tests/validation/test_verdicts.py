@@ -198,11 +198,11 @@ def test_what_only_stopped_runs_could_tell_is_neither_passed_nor_failed(factor, 
 
 
 @pytest.mark.parametrize(("scores", "tied"), [([3, 1, 2, 2, 0], True), ([1, 5, 4, 3, 1], False)])
-def test_a_choice_among_equal_elements_is_told(scores, tied):
+def test_a_choice_among_equal_elements_is_noted(scores, tied):
     def write(op, x):
         return op.Unsqueeze(op.TopK(x, op.const([2]), outputs=2)[1], op.axes(-1))
 
     model = graph(write, ("x", FLOAT, [5])).model
     (reader,) = [node for node in model.graph if node.op_type == "Unsqueeze"]
-    told = choice_among_equals(model, reader.name, [np.array(scores, np.float32)])
-    assert ("chooses among equal elements" in told) == tied
+    remark = choice_among_equals(model, reader.name, [np.array(scores, np.float32)])
+    assert ("chooses among equal elements" in remark) == tied

@@ -25,9 +25,8 @@ from onnxport.validation.runners.onnx_noise import with_noise
 from onnxport.validation.runners.onnx_wide import RemoteWideGraph, WideGraph, wide_graph
 from onnxport.validation.values import as_table
 
-_FORMS = frozenset(
-    ("Cast", "Identity", "Normalizer", "Reshape", "Squeeze", "ZipMap")
-)  # operators that keep which is greatest
+# Operators that keep which number is the greatest.
+_FORMS = frozenset(("Cast", "Identity", "Normalizer", "Reshape", "Squeeze", "ZipMap"))
 _CLASSIFIERS = frozenset(("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"))
 _TWIN_LIMIT = 1 << 29  # graphs with more weights have no float64 run and no run with moved weights
 
@@ -143,8 +142,8 @@ class OnnxRunner(Runner):
             scores = as_table(value)
             if np.ndim(scores) == 2 and len(scores) == len(labels) and scores.shape[1] > 1 and scores.dtype.kind == "f":
                 close = tolerance.tied(scores, slack)
-                told = _one_to_one(np.argmax(scores, axis=1)[~close].tolist(), labels[~close].tolist())
-                if told or (self.graph is not None and _classifier(self.graph, name, other)):
+                alike = _one_to_one(np.argmax(scores, axis=1)[~close].tolist(), labels[~close].tolist())
+                if alike or (self.graph is not None and _classifier(self.graph, name, other)):
                     return close
         return None
 
