@@ -39,7 +39,7 @@ from onnxport.tracing.pytorch_shortcuts import shortcut_notes, shortcuts
 from onnxport.tracing.pytorch_transforms import failed_in_transform, without_transforms
 from onnxport.tracing.pytorch_unbound import NOTE as KEPT_WHOLE
 from onnxport.tracing.pytorch_unbound import check_rows, rows_as_one
-from onnxport.tracing.pytorch_values import failed_on_values
+from onnxport.tracing.pytorch_values import failed_on_sizes, failed_on_values
 from onnxport.tracing.pytorch_ways import branched
 
 
@@ -98,7 +98,7 @@ def trace(
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     fixed = _fixed(program, call, dims) if attempts else []
     by_rows = _by_rows(call, dims) if fixed and not frozen else None
-    if by_rows is None and fixed and _needs_all(program, call, dims, fixed):
+    if by_rows is None and len(fixed) < len(dims.names) and fixed and _needs_all(program, call, dims, fixed):
         return trace_static(model, inputs, kwargs, f"the trace needs a fixed size of {', '.join(fixed)}")
     return by_rows or _traced(program, call, dims, notes)
 
@@ -212,7 +212,7 @@ def _first(
     answers that these get.
     """
     first: Exception | None = None
-    registered = False
+    registered = on_values = on_sizes = False
     for strict, apart_from_user in ((False, True), (True, False), (False, False)):
         for call, shapes, note in attempts:
             while True:
@@ -224,10 +224,10 @@ def _first(
                     first = error
                     break
                 except Exception as error:  # whatever the user's code or torch raises while tracing
-                    first = first or error
-                    if not registered and _classes_registered(call):
-                        registered = True
-                        first = None
+                    first, on_values = first or error, on_values or failed_on_values(error)
+                    on_sizes = on_sizes or failed_on_sizes(error)
+                    if not registered and pytorch_classes.register_of(call):
+                        first, registered, on_values = None, True, False
                         continue
                     break
                 if not _takes(program, example):
@@ -242,9 +242,10 @@ def _first(
         if plain is not None:
             return plain
     traced = None
-    if first is not None and failed_on_values(first):
-        traced = _first_joined(attempts, example) or _first_selecting(attempts, example)
-    if first is not None and fixed_a_size(first):
+    if on_values:
+        ways = (_first_selecting, _first_joined) if on_sizes else (_first_joined, _first_selecting)
+        traced = ways[0](attempts, example) or ways[1](attempts, example)
+    if traced is None and first is not None and fixed_a_size(first):
         traced = _first_with_sizes(attempts, example) or _first_unbound(attempts, example)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and first is not None and not failed_on_values(first):
@@ -364,17 +365,6 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
     tensors = ((values[spec.arg.name], leaf) for spec, leaf in pairs if isinstance(leaf, torch.Tensor))
     sizes = (pair for value, leaf in tensors for pair in zip(value.shape, leaf.shape, strict=True))
     return all(is_dynamic(size) or int(size) == given for size, given in sizes)
-
-
-def _classes_registered(call: Call) -> bool:
-    """Registers the dataclasses that the model takes or gives; True if there were new ones."""
-    new = pytorch_classes.register(call.args, call.kwargs)
-    try:
-        with torch.no_grad():
-            result = call.module(*call.args, **call.kwargs)
-    except Exception:  # the model fails by itself; the error of tracing names it
-        return new
-    return pytorch_classes.register_results(result) or new
 
 
 def _spelled_out(call: Call) -> Call:

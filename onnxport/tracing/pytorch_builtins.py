@@ -9,12 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 
 
 def _length(value: Any) -> Any:
-    """``len``, but a traced tensor gives its size as the trace has it."""
-    return value.shape[0] if isinstance(value, FakeTensor) and value.dim() else len(value)
+    """``len``, but a tensor gives its size as the trace has it."""
+    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
 class _Kind(type):
@@ -39,6 +38,8 @@ class _Whole(int, metaclass=_Kind):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
             return torch.sym_int(args[0])
+        if len(args) == 1 and isinstance(args[0], int) and not isinstance(args[0], bool):
+            return args[0]
         return int(*args, **kwargs)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing import pytorch_caches
+from onnxport.tracing.pytorch_inputs import Call
 
 _registered: list[type] = []
 
@@ -88,3 +89,14 @@ def _register_mapping(kind: type) -> None:
             list(item),
         ),
     )
+
+
+def register_of(call: Call) -> bool:
+    """Registers the dataclasses that the model takes or gives; True if there were new ones."""
+    new = register(call.args, call.kwargs)
+    try:
+        with torch.no_grad():
+            result = call.module(*call.args, **call.kwargs)
+    except Exception:  # the model fails by itself; the error of tracing names it
+        return new
+    return register_results(result) or new

@@ -7,6 +7,7 @@ the model gives the same numbers with its branches and without.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Container
 from typing import Any
@@ -17,6 +18,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
+from onnxport.tracing.pytorch_builtins import sizes_kept
+from onnxport.tracing.pytorch_detection import without_counting
 from onnxport.tracing.pytorch_inputs import Call
 
 NOTE = "branches on whether anything is selected are left out: without them the model gives the same numbers"
@@ -27,6 +30,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "__gt__": operator.gt, "lt": operator.lt, "__lt__": operator.lt, "ge": operator.ge, "__ge__": operator.ge,
 }  # fmt: skip
 _TURNED = frozenset("logical_not bitwise_not __invert__".split())
+_LISTED = frozenset("nonzero argwhere nms batched_nms".split())  # their results are places
 
 
 class BranchesMatter(Exception):
@@ -44,14 +48,14 @@ class some_selected(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Passes every call on, but for these questions."""
-        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
+        kwargs, name = kwargs or {}, _name(func)
         first = args[0] if args else None
         if name in ("__bool__", "is_nonzero") and isinstance(first, Tensor) and first in self._truths:
             return bool(self._truths[first])
         whole = name in _COUNTS and len(args) == 1 and not kwargs
         masks = [item for item in args if isinstance(item, Tensor)] if whole else _masks(name, args, kwargs)
         masks = [item for item in masks if item.dtype is torch.bool and item.dim()]
-        listed = name in ("nonzero", "argwhere") and not masks
+        listed = name in _LISTED and not masks
         new = [item for item in masks if item not in self._seen]
         if new or listed:
             self.selections += 1
@@ -81,6 +85,11 @@ class some_selected(TorchFunctionMode):
         """What is to be done with masks before they select or are counted."""
 
 
+def _name(func: Any) -> str:
+    """The name of a function, or of an operator without its overload."""
+    return getattr(func, "__name__", "").partition(".")[0]
+
+
 def _masks(name: str, args: Any, kwargs: dict[str, Any]) -> list[Tensor]:
     """The tensors of which a call selects the true elements, should they be booleans."""
     if name in ("__getitem__", "__setitem__"):
@@ -98,6 +107,16 @@ class _Some(int):
 
     def __bool__(self) -> bool:
         return True
+
+    def __add__(self, other: int) -> int:
+        return int(other) or _Some(0)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: int) -> int:
+        return _Some(0)
+
+    __rmul__ = __floordiv__ = __mul__
 
     def _compared(self, other: int, compare: Callable[[int, int], bool]) -> bool:
         return compare(1 if other in (0, 1) else 0, other)
@@ -134,10 +153,12 @@ class _emptied(some_selected):
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Empties the selections; answers what is asked of them."""
-        name = getattr(func, "__name__", "")
+        name = _name(func)
         self._foreign |= _places((args, kwargs)) - self._own
         if self._knowing and name in ("__bool__", "is_nonzero"):
             return func(*args, **(kwargs or {}))
+        if not self._knowing and name in ("reshape", "view") and not kwargs:
+            args = _known_sizes(*args)
         result = super().__torch_function__(func, types, args, kwargs)
         self._own |= _places(result) - self._foreign
         if self._knowing:
@@ -158,6 +179,18 @@ class _emptied(some_selected):
                 if _places(mask) & self._foreign:
                     raise BranchesMatter("a mask is not the model's own result")
                 mask.zero_()
+
+
+def _known_sizes(tensor: Tensor, *sizes: Any) -> tuple[Any, ...]:
+    """Arguments of ``reshape`` where a size is -1 and another 0: that one as a trace gives it, by the sizes that are not 0."""
+    wanted = [*sizes[0]] if sizes and isinstance(sizes[0], (tuple, list)) else [*sizes]
+    if not all(isinstance(size, int) for size in wanted) or tensor.numel():
+        return tensor, *sizes
+    plain = [int(size) for size in wanted]
+    if -1 not in plain or plain.count(0) != [*tensor.shape].count(0):
+        return tensor, *sizes
+    held = math.prod(size for size in tensor.shape if size)
+    return tensor, [held // math.prod(item for item in plain if item > 0) if size == -1 else size for size in plain]
 
 
 def _places(value: object) -> set[int]:
@@ -195,7 +228,7 @@ def _run(call: Call, mode: some_selected) -> tuple[int, list[Tensor]]:
         lambda item: item.clone() if isinstance(item, Tensor) else item, (call.args, call.kwargs)
     )
     held = {name: buffer.clone() for name, buffer in call.module.named_buffers()}
-    with torch.no_grad(), mode:
+    with torch.no_grad(), sizes_kept(call.module), without_counting(), mode:
         result = torch.func.functional_call(call.module, held, args, kwargs)
     leaves = pytree.tree_leaves(result)
     return mode.selections, [item for item in leaves if isinstance(item, Tensor)]

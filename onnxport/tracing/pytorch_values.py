@@ -225,6 +225,11 @@ def failed_on_values(error: Exception) -> bool:
     return any(kind in type(error).__name__ for kind in kinds) or "data-dependent" in str(error)
 
 
+def failed_on_sizes(error: Exception) -> bool:
+    """Whether tracing failed since Python decides on how many elements were selected."""
+    return "Could not guard on data-dependent" in str(error) and "Size-like symbols: u" in str(error)
+
+
 @contextmanager
 def unchecked() -> Iterator[None]:
     """Distributions that do not look at the values of their parameters: these checks have no place in a graph."""

@@ -65,6 +65,43 @@ def boxes_of_torchvision(monkeypatch):
     return module
 
 
+def expand_masks(mask, padding):
+    size = mask.shape[-1]
+    return nn.functional.pad(mask, (padding,) * 4), float(size + 2 * padding) / size
+
+
+def expand_boxes(boxes, scale):
+    low, high = boxes.split(2, 1)
+    middle, half = (high + low) * 0.5, (high - low) * 0.5 * scale
+    return torch.cat((middle - half, middle + half), 1)
+
+
+def paste_masks_in_image(masks, boxes, img_shape, padding=1):
+    """As torchvision's is defined: each mask is enlarged to its box, one after the other."""
+    masks, scale = expand_masks(masks, padding)
+    result = masks.new_zeros(len(masks), 1, *img_shape)
+    for picture, mask, (left, top, right, bottom) in zip(result, masks, expand_boxes(boxes, scale).long(), strict=True):
+        size = (max(int(bottom - top) + 1, 1), max(int(right - left) + 1, 1))
+        mask = nn.functional.interpolate(mask[None], size, mode="bilinear", align_corners=False)[0]
+        y, x, down, across = max(top, 0), max(left, 0), min(bottom + 1, img_shape[0]), min(right + 1, img_shape[1])
+        picture[:, y:down, x:across] = mask[:, y - top : down - top, x - left : across - left]
+    return result
+
+
+@pytest.fixture
+def regions_of_torchvision(monkeypatch):
+    if find_spec("torchvision"):
+        return import_module("torchvision.models.detection.roi_heads")
+    module = ModuleType("torchvision.models.detection.roi_heads")
+    held = {"expand_masks": expand_masks, "expand_boxes": expand_boxes, "nn": nn}
+    module.__dict__.update(held)
+    module.paste_masks_in_image = FunctionType(
+        paste_masks_in_image.__code__, vars(module), "paste_masks_in_image", (1,)
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
 class OneStage(nn.Module):
     """Chosen by score, suppressed within each class, the best kept (as RetinaNet, FCOS and SSD of torchvision do)."""
 
@@ -78,6 +115,51 @@ class OneStage(nn.Module):
         corners, scores, labels = corners[places], scores[places], labels[places]
         kept = self.boxes.batched_nms(corners, scores, labels, 0.5)[:20]
         return corners[kept], scores[kept], labels[kept]
+
+
+class TwoStages(nn.Module):
+    """Proposals, the features of their regions on two levels, and boxes, scores and masks of those (as torchvision's R-CNN)."""
+
+    def __init__(self, boxes, regions):
+        super().__init__()
+        torch.manual_seed(0)
+        self.boxes, self.regions = boxes, regions
+        self.box, self.score, self.mask = nn.Linear(36, 12), nn.Linear(36, 3), nn.Conv2d(4, 3, 1)
+
+    def pooled(self, levels, proposals):
+        rois = torch.cat((torch.zeros_like(proposals[:, :1]), proposals), 1)
+        level = ((proposals[:, 2:] - proposals[:, :2]).prod(1) > 100).long()
+        result = torch.zeros(len(rois), 4, 3, 3)
+        for number, features in enumerate(levels):
+            places = torch.where(level == number)[0]
+            pooled = torch.ops.torchvision.roi_align(features, rois[places], 0.5 / (number + 1), 3, 3, 2, False)
+            result[places] = pooled
+        return result
+
+    def decoded(self, change, proposals):
+        count = 0
+        for item in [proposals]:
+            count += item.size(0)
+        if count > 0:
+            change = change.reshape(count, -1)
+        moved = proposals.repeat(1, 3) + change
+        return moved.reshape(count, -1, 4) if count > 0 else moved
+
+    def forward(self, fine, coarse, corners, objectness):
+        kept = self.boxes.batched_nms(corners, objectness, torch.zeros_like(objectness).long(), 0.7)[:12]
+        proposals = corners[kept]
+        features = self.pooled((fine, coarse), proposals)
+        scores = self.score(features.flatten(1)).softmax(-1)
+        boxes = self.decoded(self.box(features.flatten(1)), proposals).clamp(0, 31)
+        labels = torch.arange(3).expand_as(scores)
+        boxes, scores, labels = boxes.reshape(-1, 4), scores.reshape(-1), labels.reshape(-1)
+        places = torch.where(scores > 0.3)[0]
+        boxes, scores, labels = boxes[places], scores[places], labels[places]
+        kept = self.boxes.batched_nms(boxes, scores, labels, 0.5)[:5]
+        boxes, scores, labels = boxes[kept], scores[kept], labels[kept]
+        masks = self.mask(self.pooled((fine, coarse), boxes)).sigmoid()
+        masks = masks[torch.arange(masks.shape[0]), labels][:, None]
+        return boxes, scores, labels, self.regions.paste_masks_in_image(masks, boxes, (32, 32))
 
 
 class SetHead(nn.Module):
@@ -170,6 +252,40 @@ def test_suppression_within_each_class(boxes_of_torchvision):
         expected = OneStage(boxes_of_torchvision)(corners, scores * factor)
         for given, wanted in zip(model(corners.numpy(), (scores * factor).numpy()), expected, strict=True):
             torch.testing.assert_close(torch.as_tensor(given), wanted)
+
+
+def test_masks_in_a_picture(regions_of_torchvision):
+    own = regions_of_torchvision.paste_masks_in_image
+    code = own.__code__
+    corners = image(4, 4) * 30
+    corners[:, 2:] += corners[:, :2]
+    corners[0] = torch.tensor([-9.0, 20, 3, 55])  # partly outside
+    corners[1, 2:] = corners[1, :2]
+    inputs = (image(4, 1, 7, 7), corners)
+    names = ({0: "boxes"}, {0: "boxes"})
+    model = onnxport.convert(lambda masks, boxes: own(masks, boxes, (40, 45)), inputs=inputs, dynamic_shapes=names)
+    assert own.__code__ is code
+    assert model.report.passed
+    for count in (4, 1, 0):
+        masks, boxes = (item[:count] for item in inputs)
+        torch.testing.assert_close(torch.as_tensor(model(masks, boxes)), own(masks, boxes, (40, 45)))
+
+
+def test_two_stages(boxes_of_torchvision, regions_of_torchvision):
+    head = TwoStages(boxes_of_torchvision, regions_of_torchvision).eval()
+    corners = image(30, 4) * 16
+    corners[:, 2:] += corners[:, :2] + 1
+    inputs = (image(1, 4, 16, 16) * 4 - 2, image(1, 4, 8, 8), corners, image(30))
+    names = ({}, {}, {0: "boxes"}, {0: "boxes"})
+    model = onnxport.convert(
+        head, inputs=inputs, dynamic_shapes=names, validate=False
+    )  # corners are cut to whole numbers
+    for count in (30, 1, 0):
+        given = (*inputs[:2], corners[:count], inputs[3][:count])
+        with torch.no_grad():
+            expected = head(*given)
+        for result, wanted in zip(model(*(item.numpy() for item in given)), expected, strict=True):
+            torch.testing.assert_close(torch.as_tensor(result), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_boxes_that_the_operator_does_not_take(boxes_of_torchvision):

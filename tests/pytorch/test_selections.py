@@ -74,6 +74,21 @@ def mean_or_zeros(model, x, weights, hit, out, expert):
     out += x[rows].mean(0)
 
 
+def mean_or_zeros_by_length(model, x, weights, hit, out, expert):
+    rows = torch.where(hit)[0]
+    if len(rows) == 0:
+        return
+    out += x[rows].mean(0)
+
+
+def mean_or_zeros_of_sums(model, x, weights, hit, out, expert):
+    rows, count = torch.where(hit)[0], 0
+    for item in (rows, rows):
+        count += int(item.shape[0])
+    if count > 0:
+        out += x[rows].mean(0)
+
+
 def counts_to_three(model, x, weights, hit, out, expert):
     rows = torch.where(hit)[0]
     if rows.shape[0] > 3:
@@ -87,7 +102,9 @@ def of_its_own(model, x, weights, hit, out, expert):
         out += model.flags.sum()
 
 
-@pytest.mark.parametrize("way", [mean_or_zeros, counts_to_three, of_its_own])
+@pytest.mark.parametrize(
+    "way", [mean_or_zeros, mean_or_zeros_by_length, mean_or_zeros_of_sums, counts_to_three, of_its_own]
+)
 def test_branches_that_matter_are_refused(way):
     model = Experts(way).eval()
     with pytest.raises(TracingError, match=r"asks for the value of a tensor"):
