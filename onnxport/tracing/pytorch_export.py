@@ -23,7 +23,7 @@ from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
 from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
 from onnxport.tracing.pytorch_inputs import Call
 from onnxport.tracing.pytorch_questions import answered
-from onnxport.tracing.pytorch_shells import attributes_kept, reaches_past, shell_of
+from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_single import single_notes, single_sizes_noticed
 from onnxport.tracing.pytorch_transforms import check_plain
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
@@ -107,8 +107,7 @@ def _program(
         for module in (call.module,) if shell is None else (shell, call.module):
             known = nullcontext() if hits is None else known_constants(call.module, module)
             sizes = nullcontext() if hits is None else sizes_kept(call.module)
-            kept = attributes_kept(module) if module is call.module else nullcontext()
-            with kept, known, sizes, hits or nullcontext(), hooked(module, modes):
+            with known, sizes, hits or nullcontext(), hooked(module, modes):
                 program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
             if module is call.module or not reaches_past(program, call.module):
                 break

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +18,6 @@ from torch._subclasses.fake_tensor import is_fake
 from torch.export import ExportedProgram
 from torch.nn.parameter import is_lazy
 
-_NONE = object()
 _DEPTH = 4  # how deep containers in a module's attributes are looked through for modules
 
 
@@ -41,19 +39,6 @@ def shell_of(
     for item in (item for item in modules if id(item) not in stand_ins):
         shells[id(item)].__dict__.update({name: _moved(value, shells, _DEPTH) for name, value in vars(item).items()})
     return shells[id(root)]
-
-
-@contextmanager
-def attributes_kept(root: torch.nn.Module) -> Iterator[None]:
-    """Gives the modules of `root` the attributes back that they had: a trace in place that fails leaves its own."""
-    before = [(item, dict(vars(item))) for item in root.modules()]
-    try:
-        yield
-    finally:
-        for item, attributes in before:
-            if any(value is not attributes.get(name, _NONE) for name, value in vars(item).items()):
-                vars(item).clear()
-                vars(item).update(attributes)
 
 
 def reaches_past(program: ExportedProgram, root: torch.nn.Module) -> bool:
