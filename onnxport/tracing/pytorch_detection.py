@@ -94,10 +94,10 @@ def pasted(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int], padding: in
 
 def _weights(first: Tensor, last: Tensor, held: int, wanted: int, dtype: torch.dtype) -> Tensor:
     """How much of each of the `held` rows of a mask is in the `wanted` rows of its picture [boxes, wanted, held]."""
-    place = torch.arange(wanted) - first[:, None]
+    place = torch.arange(wanted, device=first.device) - first[:, None]
     length = (last - first + 1)[:, None]
     source = ((held / length.clamp(min=1).to(dtype)) * (place + 0.5) - 0.5).clamp(0, held - 1)
-    weights = (1 - (source[..., None] - torch.arange(held)).abs()).clamp(min=0)
+    weights = (1 - (source[..., None] - torch.arange(held, device=first.device)).abs()).clamp(min=0)
     return torch.where(((place >= 0) & (place < length))[..., None], weights, 0)
 
 

@@ -109,13 +109,12 @@ class _Some(int):
         return True
 
     def __add__(self, other: int) -> int:
-        return int(other) or _Some(0)
-
-    __radd__ = __add__
+        return (int(other) or _Some(0)) if isinstance(other, int) else NotImplemented
 
     def __mul__(self, other: int) -> int:
-        return _Some(0)
+        return _Some(0) if isinstance(other, int) else NotImplemented
 
+    __radd__ = __add__
     __rmul__ = __floordiv__ = __mul__
 
     def _compared(self, other: int, compare: Callable[[int, int], bool]) -> bool:

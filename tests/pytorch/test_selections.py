@@ -54,7 +54,15 @@ def by_count(model, x, weights, hit, out, expert):
     out[mask] = expert(x[mask])
 
 
-@pytest.mark.parametrize("way", [by_places, by_pairs, by_mask, by_count])
+def by_share(model, x, weights, hit, out, expert):
+    places = hit.any(-1).nonzero().squeeze(-1)
+    count = places.shape[0]
+    if count > 0:
+        share = 1.0 / (count + 0.5)
+        out.index_add_(0, places, expert(x[places]) * share)
+
+
+@pytest.mark.parametrize("way", [by_places, by_pairs, by_mask, by_count, by_share])
 def test_experts_without_rows_are_left_out(way):
     model = Experts(way).eval()
     converted = onnxport.convert(model, inputs=(torch.randn(6, 8),))
