@@ -65,7 +65,7 @@ class OnnxModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OnnxModel:
-        """The model in an ``.onnx`` file; weights are mapped, not read.
+        """The model in an ``.onnx`` file; external weights are mapped, not read.
 
         Raises:
             InvalidModelError: the file is missing, truncated, or no ONNX model.
@@ -304,6 +304,16 @@ class OnnxModel:
 def save(model: OnnxModel, path: str | os.PathLike[str]) -> None:
     """Writes a model to `path`; see `OnnxModel.save`."""
     model.save(path)
+
+
+def mapped(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> OnnxModel:
+    """The model in a file, for the time of a conversion: its weights are mapped from the file; nothing here runs code.
+
+    Raises:
+        InvalidModelError: the file is missing, truncated, or no ONNX model.
+    """
+    check_path(path)
+    return OnnxModel(load_model(path, mapped=True))
 
 
 def as_onnx_model(model: object) -> OnnxModel:

@@ -218,7 +218,11 @@ def convert(
     with isolated():
         with _old_objects_left_alone():
             stage(f"loading {file_name(model)}" if file_name(model) else "preparing")
-            live = load(model, source.name, allow_pickle=allow_pickle, allow_code=allow_code)
+            live: Any
+            if source.is_hub and target.is_hub:
+                live = source.adopt(model)  # the caller gets its weights: they lie in memory
+            else:
+                live = load(model, source.name, allow_pickle=allow_pickle, allow_code=allow_code)
             about = source.notes_of(live)
             source_model = live if isinstance(live, OnnxModel) else None
             if source_model is not None and isinstance(model, (str, os.PathLike)):

@@ -18,7 +18,9 @@ FRAMEWORK = Framework(
     ),
     distributions=("onnx", "onnxruntime"),
     owners=("onnx", "onnx_ir", "onnxport.model", "onnxport.model_folder"),
-    files=Files(reads=(".onnx",), writes=(".onnx",), save=Lazy("onnxport.model:save")),
+    files=Files(
+        reads=(".onnx",), writes=(".onnx",), load=Lazy("onnxport.model:mapped"), save=Lazy("onnxport.model:save")
+    ),
     names_outputs=True,
     adopt=Lazy("onnxport.model:as_onnx_model"),
     bind=Lazy("onnxport.validation.runners.onnx:bind"),

@@ -63,7 +63,30 @@ def map_weights(model: ir.Model, folder: str | os.PathLike[str] | None = None) -
             path = os.path.join(folder if folder is not None else tensor.base_dir, tensor.location)
             if path not in files:
                 files[path] = MappedFile(path)
-            slot.put(_mapped(tensor, files[path]))
+            slot.put(mapped_tensor(tensor, files[path], tensor.offset or 0))
+
+
+def mapped_tensor(tensor: ir.TensorProtocol, file: MappedFile, offset: int) -> ir.LazyTensor:
+    """A tensor with the type, shape and name of `tensor`, whose data lie in `file` from `offset` on.
+
+    Raises:
+        InvalidModelError: the file is too short.
+    """
+    length, shape, dtype = int(tensor.nbytes), ir.Shape(tensor.shape.numpy()), tensor.dtype
+    if offset < 0 or offset + length > file.size:
+        raise InvalidModelError(
+            f"the data file {file.path!r} is truncated: {tensor.name!r} ends at byte {offset + length} of {file.size}"
+        )
+
+    def view() -> ir.TensorProtocol:
+        raw = file.read(offset, length)
+        if dtype.bitwidth < 8:
+            return ir.PackedTensor(raw, dtype, shape=shape, name=tensor.name)
+        array = raw.view(np.dtype(dtype.numpy()).newbyteorder("<")).reshape(shape.numpy())
+        return ir.Tensor(array, dtype=dtype, shape=shape, name=tensor.name)
+
+    name, about, props = tensor.name, tensor.doc_string, dict(tensor.metadata_props)
+    return ir.LazyTensor(view, dtype, shape, name=name, doc_string=about, metadata_props=props)
 
 
 def settled(path: Path, read: Callable[[], T]) -> T:
@@ -141,24 +164,6 @@ def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[TensorSlot]:
 
         for index, tensor in enumerate(attribute.value):
             yield TensorSlot(tensor, partial(put_at, index))
-
-
-def _mapped(tensor: ir.ExternalTensor, file: MappedFile) -> ir.TensorProtocol:
-    offset, length = tensor.offset or 0, int(tensor.nbytes)
-    if offset < 0 or offset + length > file.size:
-        raise InvalidModelError(
-            f"the data file {file.path!r} is truncated: {tensor.name!r} ends at byte {offset + length} of {file.size}"
-        )
-
-    def view() -> ir.TensorProtocol:
-        raw = file.read(offset, length)
-        if tensor.dtype.bitwidth < 8:
-            return ir.PackedTensor(raw, tensor.dtype, shape=tensor.shape, name=tensor.name)
-        array = raw.view(np.dtype(tensor.dtype.numpy()).newbyteorder("<")).reshape(tensor.shape.numpy())
-        return ir.Tensor(array, dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
-
-    name, about, props = tensor.name, tensor.doc_string, dict(tensor.metadata_props)
-    return ir.LazyTensor(view, tensor.dtype, tensor.shape, name=name, doc_string=about, metadata_props=props)
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -6,51 +6,77 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
-from onnxport.graph.mapped import map_weights, settled
+from onnxport.graph.mapped import MappedFile, map_weights, mapped_tensor, settled
 from onnxport.graph.protos import from_proto
+from onnxport.tracing.onnx_file import Spans, read_file
 from onnxport.tracing.trust.faults import existing_file, reading
 
 if TYPE_CHECKING:
     from onnxport.tracing.trust.onnx_tensors import DataFolder
 
 
-def load_model(path: str | os.PathLike[str]) -> ir.Model:
+def load_model(path: str | os.PathLike[str], *, mapped: bool = False) -> ir.Model:
     """The model in a file; external weights are memory-mapped, and only from the model's own folder.
 
     The mapping holds what belonged to the model when it was loaded, also after the file is replaced.
 
+    Args:
+        path: the file.
+        mapped: whether weights in the file itself are mapped too, for a model that no caller gets: once the file is written to
+            in place they are gone.
+
     Raises:
         InvalidModelError: the file is missing, truncated or no ONNX model, or its weights lie outside its folder.
     """
-    return settled(Path(path), lambda: _load(path))
+    return settled(Path(path), lambda: _load(path, mapped))
 
 
-def _load(path: str | os.PathLike[str]) -> ir.Model:
+def _load(path: str | os.PathLike[str], mapped: bool) -> ir.Model:
     from onnxport.tracing.trust.onnx_tensors import DataFolder
 
     place = existing_file(path)
     with reading(f"{str(path)!r} is truncated or no ONNX model"):
-        proto = onnx.load(place, load_external_data=False)
+        proto, spans = read_file(place)
     if not proto.HasField("graph") or not proto.ir_version:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
+    file = place
     place = _beside_data(proto, place)
     try:
-        model = model_of(proto, DataFolder.of(place))
+        model = model_of(proto, DataFolder.of(place), spans)
+        _put_weights(model, proto, spans, file, mapped)
     except InvalidModelError as error:
         raise InvalidModelError(f"{place.name!r}: {error}") from error
     map_weights(model, place.parent)
     return model
 
 
-def model_of(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
-    """The model of a message, after `check_model`; a message without a folder is the user's own and stays as it is."""
+def _put_weights(model: ir.Model, proto: onnx.ModelProto, spans: Spans, path: Path, mapped: bool) -> None:
+    if not spans:
+        return
+    file = MappedFile(str(path))
+    for position, (offset, _) in spans.items():
+        value = model.graph.initializers[proto.graph.initializer[position].name]
+        assert value.const_value is not None
+        value.const_value = tensor = mapped_tensor(value.const_value, file, offset)
+        if not mapped:
+            array, about = np.array(tensor.numpy()), tensor.doc_string
+            value.const_value = ir.Tensor(array, tensor.dtype, shape=tensor.shape, name=tensor.name, doc_string=about)
+            value.const_value.metadata_props.update(tensor.metadata_props)
+
+
+def model_of(proto: onnx.ModelProto, folder: DataFolder | None, spans: Spans | None = None) -> ir.Model:
+    """The model of a message, after `check_model`; a message without a folder is the user's own and stays as it is.
+
+    `spans` say which data of initializers were read apart.
+    """
     from onnxport.tracing.trust.onnx import check_model  # a conversion to ONNX reads no message
 
-    changes = check_model(proto, folder)
+    changes = check_model(proto, folder, {position: length for position, (_, length) in (spans or {}).items()})
     if changes and folder is None:
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)

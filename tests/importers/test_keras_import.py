@@ -380,3 +380,35 @@ def test_no_layer_turns_an_image_between_a_convolution_and_its_bounds():
     x = rng.normal(size=(2, 3, 4, 4)).astype(np.float32)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     np.testing.assert_allclose(model(x), session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "options"),
+    [
+        ("Dense", (None, 5), {"units": 3}),
+        ("Dense", (None, 5), {"units": 3, "use_bias": False}),
+        ("Conv2D", (None, 8, 8, 4), {"filters": 6, "kernel_size": 3, "groups": 2}),
+        ("DepthwiseConv2D", (None, 8, 8, 4), {"kernel_size": 3, "depth_multiplier": 2}),
+        ("Conv2DTranspose", (None, 8, 8, 4), {"filters": 6, "kernel_size": 3}),
+        ("BatchNormalization", (None, 8, 8, 4), {}),
+        ("LayerNormalization", (None, 4), {}),
+        ("Embedding", (None,), {"input_dim": 7, "output_dim": 3}),
+        ("LSTM", (None, 6, 4), {"units": 3}),
+    ],
+)
+def test_layers_are_built_with_their_weights(kind, shape, options):
+    import keras
+
+    from onnxport.opset_maps.from_onnx.keras.recognised import build_with
+
+    plain = getattr(keras.layers, kind)(**options, name="layer")
+    plain.build(shape)
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(item.shape).astype(item.dtype) for item in plain.weights]
+    layer = getattr(keras.layers, kind)(**options, name="layer")
+    build_with(layer, shape, arrays)
+    assert all(np.array_equal(a, b) for a, b in zip(layer.get_weights(), arrays, strict=True))
+    assert [(item.path, item.trainable) for item in layer.weights] == [
+        (item.path, item.trainable) for item in plain.weights
+    ]
+    assert layer.get_config() == plain.get_config()

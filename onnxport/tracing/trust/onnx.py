@@ -13,7 +13,7 @@ cycles of functions and unknown attribute types; it is also recursive in C++. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -40,8 +40,12 @@ _Key = tuple[str, str, str]
 _Summary = tuple[int, int, list[tuple[_Key, int]]]
 
 
-def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Callable[[], None]]:
+def check_model(
+    proto: onnx.ModelProto, folder: DataFolder | None, apart: Mapping[int, int] | None = None
+) -> list[Callable[[], None]]:
     """Checks a model; `folder` is where external data may lie, None for a message that came from no file.
+
+    `apart` holds the bytes of data, by positions of the main graph's initializers, that were read apart from the message.
 
     Returns:
         What to do to the message before it is read: sparse initializers become dense ones, dimensions below 0, which some
@@ -50,7 +54,7 @@ def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Calla
     Raises:
         InvalidModelError: what is wrong, with its place.
     """
-    check = _Check(proto, folder)
+    check = _Check(proto, folder, apart or {})
     check.run()
     return check.changes
 
@@ -76,8 +80,8 @@ class _Scope:
 
 
 class _Check:
-    def __init__(self, proto: onnx.ModelProto, folder: DataFolder | None) -> None:
-        self.proto, self.folder = proto, folder
+    def __init__(self, proto: onnx.ModelProto, folder: DataFolder | None, apart: Mapping[int, int]) -> None:
+        self.proto, self.folder, self.apart = proto, folder, apart
         self.changes: list[Callable[[], None]] = []
         self.functions: dict[_Key, FunctionProto] = {}
         self.nodes = 0
@@ -146,12 +150,13 @@ class _Check:
             initialized[name] = sparse.values.data_type
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
-        for tensor in graph.initializer:
+        apart = {} if outer.depth else self.apart
+        for position, tensor in enumerate(graph.initializer):
             _check_words(tensor, f"{place}initializer")
             if not tensor.name or tensor.name in initialized:
                 raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
             initialized[tensor.name] = tensor.data_type
-            check_tensor(tensor, f"{place}initializer {tensor.name!r}", self.folder)
+            check_tensor(tensor, f"{place}initializer {tensor.name!r}", self.folder, apart.get(position))
         known |= initialized
         scope = replace(outer, values=(*outer.values, known), depth=outer.depth + 1)
         self._nodes(graph.node, scope)

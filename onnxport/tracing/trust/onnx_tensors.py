@@ -50,8 +50,10 @@ class DataFolder:
         return cls(model.parent, (Path(beside), Path(behind)))
 
 
-def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None) -> None:
+def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None, apart: int | None = None) -> None:
     """Checks one tensor, which errors call `place`; external data may lie in `folder` alone.
+
+    `apart` is how many bytes of its data were read apart from the message.
 
     Raises:
         InvalidModelError: its element type is unknown, its dimensions and its data contradict each other, or its data lie
@@ -72,11 +74,12 @@ def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None) -> 
         return
     given = [name for name in _TYPED if len(getattr(tensor, name))]
     name, each = _FIELDS.get(tensor.data_type, ("int32_data", 1))
-    if tensor.HasField("raw_data") and tensor.raw_data:
+    raw = len(tensor.raw_data) if apart is None else apart  # protobuf copies the data that it is asked for
+    if raw:
         expected = _bytes(dtype, count)
-        if given or dtype == ir.DataType.STRING or len(tensor.raw_data) != expected:
+        if given or dtype == ir.DataType.STRING or raw != expected:
             raise InvalidModelError(
-                f"{place}: {len(tensor.raw_data)} bytes of data for {count} elements of {dtype.name}, not {expected}"
+                f"{place}: {raw} bytes of data for {count} elements of {dtype.name}, not {expected}"
             )
         return
     packed = dtype != ir.DataType.STRING and dtype.bitwidth < 8

@@ -81,11 +81,35 @@ def with_weights(
 
     def build() -> Any:
         layer = make(xp.layer_name(module_of(*parameters)))
-        layer.build(x.shape)
-        layer.set_weights(arrays())
+        build_with(layer, x.shape, arrays())
         return layer
 
     return xp.layer((kind, *(None if item is None else item.key for item in parameters), *form), build)
+
+
+def build_with(layer: keras.layers.Layer, shape: Sequence[int | None], arrays: Sequence[Array]) -> None:
+    """Builds a layer for inputs of a shape, with its weights: Keras alone would draw numbers for them first."""
+    asked: list[tuple[int, ...]] = []
+
+    def content(shape: Sequence[int], dtype: str | None = None) -> Any:
+        asked.append(tuple(shape))
+        array = arrays[len(asked) - 1] if len(asked) <= len(arrays) else None
+        if array is None or array.shape != asked[-1]:
+            return keras.ops.zeros(shape, dtype)
+        # Of the backends TensorFlow alone copies what it is given.
+        return keras.ops.convert_to_tensor(array if keras.backend.backend() == "tensorflow" else np.array(array), dtype)
+
+    own = {name: item for name, item in vars(layer).items() if name.endswith("_initializer") and item is not None}
+    for name in own:
+        setattr(layer, name, content)
+    try:
+        layer.build(shape)
+    finally:
+        for name, item in own.items():
+            setattr(layer, name, item)
+    # Weights stand in the order in which they were made, those that are not trained behind the others.
+    if asked != [array.shape for array in arrays] or layer.non_trainable_variables or len(layer.weights) != len(asked):
+        layer.set_weights(arrays)
 
 
 def _contents(kernel: Array, bias: Parameter | None) -> list[Array]:
