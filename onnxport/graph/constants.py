@@ -84,3 +84,12 @@ def require_double(op_type: str, attrs: Sequence[ir.Attr]) -> None:
             raise UnsupportedOperator(
                 f"ONNX {op_type} holds {item.name}={item.as_float()!r} as float32 and the operands are double"
             )
+
+
+def constant_of(value: ir.Value) -> ir.TensorProtocol | None:
+    """The tensor of an initializer or of a Constant's result."""
+    if value.const_value is not None:
+        return value.const_value
+    node = value.producer()
+    item = node.attributes.get("value") if node is not None and node.op_type == "Constant" else None
+    return None if item is None else item.as_tensor()

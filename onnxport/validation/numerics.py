@@ -8,11 +8,13 @@ from math import prod
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.constants import constant_of
 from onnxport.validation.tolerance import epsilon
 
 # Where the length of a sum is not known before the model runs.
 _UNKNOWN_LENGTH = 64
 _RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLike Multinomial Bernoulli".split())
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _SUMS = frozenset("ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp ReduceLogSum".split())
 
 
@@ -40,13 +42,22 @@ def of_model(model: ir.Model) -> Numerics:
         length = max(length, length_of(node))
         if node.op_type.startswith("TreeEnsemble"):
             direct.append(_reads_inputs(node))
-        for value in node.outputs:
-            if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
-                coarse.add(epsilon(value.dtype.numpy()))
+        coarse.update(epsilon(dtype.numpy()) for dtype in _result_types(node) if dtype in _HALVES)
         if _narrows(node) or (stages and _stashes(node)):
             coarse.add(2.0**-23)
     names = frozenset(value.name or "" for value in random_outputs(model))
     return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
+
+
+def _result_types(node: ir.Node) -> set[ir.DataType]:
+    """The element types of a node's results; where the file does not tell, what they follow from."""
+    known = {value.dtype for value in node.outputs if value.dtype is not None}
+    if known:
+        return known
+    if node.op_type == "Cast":
+        return {ir.DataType(node.attributes.get_int("to", 0))}
+    operands = (constant_of(value) or value for value in node.inputs if value is not None)
+    return {item.dtype for item in operands if item.dtype is not None}
 
 
 def _narrows(node: ir.Node) -> bool:

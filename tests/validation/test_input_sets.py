@@ -4,6 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+from onnx import parser
 
 import onnxport
 from onnxport.validation.input_sets.domains import index_limit, takes_empty
@@ -192,6 +193,20 @@ def test_indices_that_count_from_the_end_are_drawn_only_for_a_source_that_takes_
 def test_what_runtimes_do_not_run_without_rows_is_not_tried():
     assert takes_empty(graph(lambda op, x: op.Relu(x), X).model.graph)
     assert not takes_empty(graph(lambda op, x: op.CumSum(x, 0), X).model.graph)
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("opset", [11, 18])
+def test_sums_over_the_last_axis_of_a_file_are_proved(opset):
+    """Of no rows onnxruntime leaves an axis that is counted from the last."""
+    form = "<axes = [-1], keepdims = 0>(x)" if opset == 11 else "<keepdims = 0>(x, a)"
+    body = (
+        f"{{ a = Constant<value_ints = [-1]>() y = ReduceSum{form} }}" if opset > 11 else f"{{ y = ReduceSum{form} }}"
+    )
+    head = f'<ir_version: 7, opset_import: ["" : {opset}]> g (float[N, 4] x) => (float[N] y)'
+    model = onnxport.OnnxModel(ir.from_proto(parser.parse_model(f"{head} {body}")))
+    onnxport.convert(model, to="pytorch")
+    assert not takes_empty(model.model.graph)
 
 
 def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):

@@ -3,9 +3,11 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import numpy_helper, parser
 
 import onnxport
 from onnxport.frameworks import of_object
+from onnxport.validation.numerics import of_model
 from onnxport.validation.runners import bind
 from onnxport.validation.runners.base import Binding
 from tests.validation.graphs import graph
@@ -45,6 +47,31 @@ def test_the_narrowest_type_that_a_source_casts_to_is_known(source, name, coarse
     model = source(name)
     runner = bind(model, of_object(model, [X]), Binding((X,), None))
     assert runner.coarse([X]) == coarse
+
+
+def untold(name, text):
+    """A file that declares no types of what is within it, as torch.onnx's exporter through TorchScript writes it."""
+    head = '<ir_version: 8, opset_import: ["" : 18]>'
+    model = parser.parse_model(f"{head} g (float[N, 4] x) => (float[N, 4] y) {{ {text} }}")
+    weight = numpy_helper.from_array(np.random.default_rng(0).random((4, 4)).astype(name), "w")
+    model.graph.initializer.append(weight)
+    return model
+
+
+NARROW = "h = Cast<to: int = 10>(x) p = Gemm(h, w) t = Tanh(p) q = Gemm(t, w) y = Cast<to: int = 1>(q)"
+
+
+@pytest.mark.parametrize(
+    ("text", "coarse"), [(NARROW, HALF), ("v = Cast<to: int = 1>(w) p = MatMul(x, v) y = Tanh(p)", None)]
+)
+def test_narrow_types_that_a_file_does_not_declare_are_known(text, coarse):
+    model = onnxport.OnnxModel(ir.from_proto(untold("float16", text)))
+    assert of_model(model.model).coarse == coarse
+
+
+@pytest.mark.pytorch
+def test_a_file_of_half_precision_without_declared_types_is_proved():
+    onnxport.convert(untold("float16", NARROW), to="pytorch")
 
 
 @pytest.mark.parametrize("source", SOURCES)

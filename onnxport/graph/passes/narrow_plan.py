@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.constants import constant_of
 from onnxport.graph.schema import find_schema, parameter
 from onnxport.graph.segments import values_read
 
@@ -135,15 +136,6 @@ class _Planning:
 def _is_other(value: ir.Value | None) -> bool:
     """Whether a value is a sequence, a map or an optional."""
     return value is not None and value.type is not None and not isinstance(value.type, ir.TensorType)
-
-
-def constant_of(value: ir.Value) -> ir.TensorProtocol | None:
-    """The tensor of an initializer or of a Constant's result."""
-    if value.const_value is not None:
-        return value.const_value
-    node = value.producer()
-    item = node.attributes.get("value") if node is not None and node.op_type == "Constant" else None
-    return None if item is None else item.as_tensor()
 
 
 def _fits(tensor: ir.TensorProtocol | None, dtype: ir.DataType) -> bool:

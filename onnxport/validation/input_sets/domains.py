@@ -14,7 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
-from onnxport.graph.runtimes.kernels import GATE_LIMIT, RUN_WITHOUT_ROWS
+from onnxport.graph.constants import constant_of
+from onnxport.graph.runtimes.kernels import GATE_LIMIT, REDUCES_EMPTY_FROM_THE_LAST, RUN_WITHOUT_ROWS
 from onnxport.validation.numerics import CARRIERS
 
 
@@ -265,7 +266,20 @@ def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
 def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
     """Whether runtimes are known to run a graph's operators without rows; `windows` counts convolutions and pools among these."""
     known = RUN_WITHOUT_ROWS if windows else RUN_WITHOUT_ROWS - _WINDOWS
-    return all(not node.domain and node.op_type in known for node in graph.all_nodes())
+    nodes = list(graph.all_nodes())
+    settled = all(not node.domain and node.op_type in known for node in nodes)
+    return settled and (REDUCES_EMPTY_FROM_THE_LAST or not any(map(_counts_from_the_last, nodes)))
+
+
+def _counts_from_the_last(node: ir.Node) -> bool:
+    """Whether a reduction's axes may count from the last."""
+    if node.op_type not in REDUCTIONS:
+        return False
+    if "axes" in node.attributes:
+        return min(node.attributes["axes"].as_ints(), default=0) < 0
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = None if value is None else constant_of(value)
+    return value is not None and (axes is None or bool(axes.size and axes.numpy().min() < 0))
 
 
 def open_on_ties(graph: ir.Graph) -> bool:
