@@ -233,3 +233,31 @@ def test_numbers_that_are_drawn_anew_are_saved_as_an_exported_program(run, tmp_p
     assert run("convert", "net.onnx", "-o", "net.pt2", "--allow-unproved").code == 0
     torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     assert torch.export.load(tmp_path / "net.pt2").module()(torch.zeros(7)).shape == (7,)
+
+
+@pytest.mark.keras
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("tops", [False, True])
+def test_branches_that_share_layers_load_with_their_weights(tmp_path, tops):
+    """What optimum writes of a decoder with and without a cache: two branches on the same weights."""
+    body = "a = MatMul(x, w) b = MatMul(x, v) c = Add(a, b)"
+    branches = f"then_branch = t () => (p) {{ {body} p = MatMul(c, u) }}, else_branch = e () => (q) {{ {body} q = MatMul(c, u) }}"
+    outside = "r = MatMul(s, u)" if tops else "r = Identity(s)"
+    head = '<ir_version: 8, opset_import: ["" : 18]> g (float[N, 4] x, bool on) => (float[N, 4] r)'
+    model = onnx.parser.parse_model(f"{head} {{ s = If<{branches}>(on) {outside} }}")
+    model.graph.node[0].attribute[1].g.node[2].op_type = "Sub"
+    rng = np.random.default_rng(0)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(rng.random((4, 4), np.float32), name) for name in ("w", "v", "u")
+    )
+    live = onnxport.convert(model, to="keras", validate=False)
+    import keras
+
+    live.save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    again.save(tmp_path / "n.keras")
+    x = rng.random((2, 4), np.float32)
+    for loaded in (again, keras.saving.load_model(tmp_path / "n.keras")):
+        assert len(loaded.weights) == len(live.weights) == 3
+        for on in (True, False):
+            np.testing.assert_array_equal(loaded(x, np.array(on)), live(x, np.array(on)))

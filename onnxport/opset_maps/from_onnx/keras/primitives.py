@@ -15,6 +15,8 @@ from typing import Any, cast
 import keras
 import numpy as np
 import onnx_ir as ir
+from keras.src.backend.common import global_state
+from keras.src.saving import serialization_lib
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.frameworks.recursion import deep_recursion
@@ -35,6 +37,8 @@ from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Iteration
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor, carrier, known, object_array
+
+_SHARED = "shared_objects/id_to_obj_map"  # what Keras has built so far of a file, where it keeps it
 
 
 def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
@@ -180,7 +184,7 @@ class Branches(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
-        models = [keras.saving.serialize_keras_object(model) for model in (self.then_branch, self.else_branch)]
+        models = [_body_config(model) for model in (self.then_branch, self.else_branch)]
         return {**without_autocast(super().get_config()), "models": models, "inputs_of": self.inputs_of}
 
     @classmethod
@@ -236,7 +240,7 @@ class Loop(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
         own = {
-            "body": keras.saving.serialize_keras_object(self.body),
+            "body": _body_config(self.body),
             "carried": self.carried,
             "scanned": self.scanned,
             "trips": self.trips,
@@ -249,6 +253,15 @@ class Loop(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Loop:
         """The layer of a configuration."""
         return cls(body=keras.saving.deserialize_keras_object(config.pop("body")), **config)
+
+
+def _body_config(model: keras.Model) -> dict[str, Any]:
+    """The configuration of a body, which tells what layers it may share: Keras marks them in a copy that is not written."""
+    config: dict[str, Any] = keras.saving.serialize_keras_object(model)
+    for item, layer in zip(config["config"]["layers"], model.operations, strict=True):
+        if getattr(layer, "weights", None):
+            item["shared_object_id"] = id(layer)
+    return config
 
 
 def results_of(result: object) -> tuple[Any, ...]:
@@ -340,7 +353,38 @@ class OnnxModel(keras.Model):
         form = config.pop("output_form", None)
         if form is not None:
             config["output_layers"] = of_form(form, config["output_layers"])
-        return super().from_config(config, custom_objects)
+        return super().from_config(_counted_on(config, custom_objects), custom_objects)
+
+
+def _counted_on(config: dict[str, Any], custom_objects: dict[str, Any] | None) -> dict[str, Any]:
+    """The configuration of a model, its layers' calls counted from those that they have had already.
+
+    The bodies of an If or Loop may share a layer. Keras counts its calls anew in each body, and looks them up among all.
+    """
+    if global_state.get_global_attribute(_SHARED) is None:  # nothing is shared
+        return config
+    made: dict[str, keras.Operation] = {}
+    for place, item in enumerate(config["layers"]):
+        item.setdefault("shared_object_id", f"{id(config)}/{place}")  # Keras gets the same one when it asks for it
+        made[item["name"]] = serialization_lib.deserialize_keras_object(item, custom_objects)
+    # Inputs and models start with a call.
+    others = {
+        name: layer for name, layer in made.items() if not isinstance(layer, (keras.layers.InputLayer, keras.Model))
+    }
+    calls = {name: len(layer._inbound_nodes) for name, layer in others.items() if layer._inbound_nodes}
+
+    def moved(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: moved(part) for key, part in item.items()}
+        if isinstance(item, (list, tuple)) and len(item) == 3 and isinstance(item[0], str) and item[0] in calls:
+            return [item[0], item[1] + calls[item[0]], item[2]]
+        return [moved(part) for part in item] if isinstance(item, (list, tuple)) else item
+
+    if not calls:
+        return config
+    layers = [{**layer, "inbound_nodes": moved(layer["inbound_nodes"])} for layer in config["layers"]]
+    ends = {key: moved(config[key]) for key in ("input_layers", "output_layers")}
+    return {**config, "layers": layers, **ends}
 
 
 def is_keras_own(model: keras.Model) -> bool:
