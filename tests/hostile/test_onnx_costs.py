@@ -6,7 +6,7 @@ import time
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxport
 from onnxport import frameworks
@@ -65,6 +65,23 @@ def chain(count):
 def test_what_inference_would_write_is_counted_first(model, shapes, contents):
     cost = inference_cost(from_proto(model))
     assert (cost.bearable, cost.contents_bearable) == (shapes, contents)
+
+
+def reshapes(count):
+    """Blocks of a product, a bias of 32 elements and a reshape to sizes that are joined from those of the product."""
+    block = "p{0} = Add(x{0}, b) s{0} = Shape(p{0}) i{0} = Gather(s{0}, zero) u{0} = Unsqueeze(i{0}, axes) "
+    block += "t{0} = Concat<axis = 0>(u{0}, u{0}, u{0}, last) x{1} = Reshape(p{0}, t{0})"
+    blocks = " ".join(block.format(i, i + 1) for i in range(count))
+    text = f"g (float[n, 32] x0, float[32] b) => (float[k, l, m, 32] x{count}) {{ {blocks} }}"
+    model = parsed(text)
+    numbers = {"zero": np.int64(0), "axes": np.int64([0]), "last": np.int64([32])}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(item), name) for name, item in numbers.items())
+    return model
+
+
+def test_no_rank_follows_from_a_bias():
+    """Blocks of a Segformer: 20 of them were taken for millions of dimensions, so that nothing was inferred."""
+    assert inference_cost(from_proto(reshapes(20))).shapes < 1000
 
 
 def test_functions_count_once_for_each_call():

@@ -172,3 +172,41 @@ def test_dimensions_of_the_file_vary_in_an_export_without_being_named():
     )
     for a, b in zip(given, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def picture_model(kind):
+    """A model of pictures whose channels have a name, as optimum exports them all; a batch's name may be theirs too."""
+    rng = np.random.default_rng(0)
+    weight, form = (rng.random((4, 3, 2, 2)), "Conv") if kind == "Conv" else (rng.random((3, 4, 2, 2)), "ConvTranspose")
+    batch = "channels" if kind == "one name" else "batch"
+    text = f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[{batch}, channels, height, width] x) => (float[{batch}, c, l] y)
+        {{ h = {form}(x, w) s = Shape(h) zero = Constant<value = int64[1] {{0}}>() two = Constant<value = int64[1] {{2}}>()
+           front = Slice(s, zero, two, zero) minus = Constant<value = int64[1] {{-1}}>()
+           t = Concat<axis = 0>(front, minus) y = Reshape(h, t) }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight.astype(np.float32), "w"))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_a_kernel_settles_how_many_channels_there_are(kind):
+    model = picture_model(kind)
+    module = onnxport.convert(model, to="pytorch")
+    assert not any("RunTime" in type(part).__name__ for part in module.modules())
+    torch.compile(module, fullgraph=True, backend="eager")(torch.randn(2, 3, 5, 6))
+    dim = torch.export.Dim.AUTO
+    torch.export.export(module, (torch.randn(2, 3, 5, 6),), dynamic_shapes=(({0: dim, 2: dim, 3: dim}),))
+
+
+@pytest.mark.keras
+@pytest.mark.tensorflow
+def test_a_kernel_settles_the_channels_of_a_keras_model():
+    model = onnxport.convert(picture_model("Conv"), to="keras")
+    assert model.inputs[0].shape == (None, 3, None, None)
+
+
+def test_sizes_of_one_name_stay_open():
+    """No runtime sees to it that they are the same: the kernel's three channels are not three pictures."""
+    module = onnxport.convert(picture_model("one name"), to="pytorch", validate=False)
+    assert module(torch.randn(2, 3, 5, 6)).shape[0] == 2

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import onnxport
 from onnxport.validation.input_sets.domains import index_limit, takes_empty
@@ -260,3 +260,33 @@ def test_lengths_that_are_sorted_before_a_recurrent_layer_are_lengths():
     report = onnxport.convert(model, to="pytorch").onnxport_report  # nothing given: all lengths are drawn
     assert report.verdict == "passed"
     assert not [note for note in report.notes if "onnx.reference" in note]
+
+
+# Models that run at few of the sizes that their files leave free, as optimum exports them; kernels are the weights w.
+FEW_SIZES = {
+    "channels": (
+        "(float[n, c, h, w_] x) => (float[n, 4, p, q] y) { a = Cast<to = 1>(x) y = Conv<strides = [2, 2]>(a, w) }",
+        {"w": (4, 3, 2, 2)},
+    ),
+    "a picture of one size": (
+        """(float[n, c, h, w_] x) => (float[n, 16, 5] y)
+        { p = Conv<kernel_shape = [6, 6], strides = [6, 6]>(x, w) s = Shape<end = 2>(p) minus = Constant<value_ints = [-1]>()
+          t = Concat<axis = 0>(s, minus) r = Reshape(p, t) q = Transpose<perm = [0, 2, 1]>(r) y = Add(q, places) }""",
+        {"w": (5, 3, 6, 6), "places": (1, 16, 5)},
+    ),
+    "a long sound": (
+        """(float[n, samples] x) => (float[n, 4, l] y)
+        { one = Constant<value_ints = [1]>() a = Unsqueeze(x, one) y = Conv<strides = [160]>(a, w) }""",
+        {"w": (4, 1, 400)},
+    ),
+}
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("name", FEW_SIZES)
+def test_a_model_that_runs_at_few_sizes_is_proved_in_the_users_runtime(name):
+    text, weights = FEW_SIZES[name]
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> g {text}')
+    for key, shape in weights.items():
+        model.graph.initializer.append(numpy_helper.from_array(rng.random(shape, np.float32), key))
+    onnxport.convert(model, to="pytorch")  # a source that ran elsewhere would be warned about

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import onnx
 import onnx_ir as ir
 
-from onnxport.converters.from_onnx.inference_cost import inference_cost
+from onnxport.converters.from_onnx.inference_cost import InferenceCost, inference_cost
 from onnxport.errors import InvalidModelError
 from onnxport.graph.bodies import bodies
 from onnxport.graph.guard.requests import with_shapes
 from onnxport.graph.protos import has_map, to_proto
+from onnxport.graph.settled import settled_sizes
 
 # Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.
 _INFERENCE_ELEMENTS = 1 << 10
@@ -26,7 +27,7 @@ def inferred(model: ir.Model) -> ir.Model:
 
 
 def infer(model: ir.Model) -> None:
-    """Gives the model's values the types and shapes that ONNX's inference finds.
+    """Gives the model's values the types and shapes that ONNX's inference finds, and sizes of inputs that weights settle.
 
     Raises:
         InvalidModelError: an initializer has no content.
@@ -37,6 +38,25 @@ def infer(model: ir.Model) -> None:
         return
     if empty:
         raise InvalidModelError(f"the initializer {empty[0]!r} has no content")
+    _infer(model, cost)
+    if _settle_sizes(model.graph):
+        _infer(model, cost)
+
+
+def _settle_sizes(graph: ir.Graph) -> bool:
+    """Gives inputs the sizes that weights leave them, and says whether there are any."""
+    settled = settled_sizes(graph)
+    for value in graph.inputs if settled else ():
+        if value.shape is not None:
+            value.shape = ir.Shape([_settled(size, settled) for size in value.shape])
+    return bool(settled)
+
+
+def _settled(size: int | ir.SymbolicDim, settled: Mapping[str, int]) -> int | ir.SymbolicDim:
+    return size if isinstance(size, int) or size.value is None else settled.get(size.value, size)
+
+
+def _infer(model: ir.Model, cost: InferenceCost) -> None:
     try:
         with _without_large_weights(model.graph):
             light = to_proto(model)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 import onnx_ir as ir
+from onnx import defs
 
 from onnxport.graph.bodies import bodies
 
@@ -54,6 +55,7 @@ class _Size:
 
     rank: int
     content: int
+    real: bool = False  # it holds real numbers, which no dimensions follow from
 
 
 _UNTOLD = _Size(1, 1)
@@ -84,7 +86,9 @@ class _Count:
             inner = [self.graph(body, sizes) for body in bodies(node)]
             size = _largest([_result(node, given), *inner])
         for value in node.outputs:
-            known = sizes[value] = _Size(max(size.rank, _declared(value).rank), size.content)
+            declared = _declared(value)
+            real = size.real if value.dtype is None else declared.real
+            known = sizes[value] = _Size(max(size.rank, declared.rank), size.content, real)
             self.shapes += known.rank
             self.contents += known.content
 
@@ -93,32 +97,55 @@ def _result(node: ir.Node, given: list[_Size]) -> _Size:
     if node.op_type == "Constant":
         return _constant(node)
     largest = _largest(given)
-    either = max(largest.rank, largest.content)
+    first, second = (*given, _UNTOLD, _UNTOLD)[:2]
+    counted = _largest([item for item in given if not item.real]).content
+    place = _same_type(node.domain, node.op_type)
+    real = place is not None and place < len(given) and given[place].real
+    if node.op_type == "Cast":
+        real = ir.DataType(node.attributes.get_int("to", 0)).is_floating_point()
     if node.op_type == "Concat":
-        return _Size(largest.rank, sum(item.content for item in given))
+        return _Size(largest.rank, sum(item.content for item in given), real)
     if node.op_type == "Shape":
-        return _Size(1, either)
+        return _Size(1, first.rank)
     if node.op_type == "Unsqueeze":
-        return _Size(largest.rank + largest.content, largest.content)
+        axes = node.attributes.get("axes")
+        more = second.content if axes is None or axes.is_ref() else len(axes.as_ints())
+        return _Size(first.rank + more, first.content, real)
     if node.op_type in _ADDING_RANKS:
-        return _Size(sum(item.rank for item in given) - 1, largest.content)
-    return _Size(either if node.op_type in _RANK_OF_CONTENT else largest.rank, largest.content)
+        content = second.content if node.op_type == "Gather" else largest.content
+        return _Size(sum(item.rank for item in given) - 1, content, real)
+    return _Size(
+        max(largest.rank, counted) if node.op_type in _RANK_OF_CONTENT else largest.rank, largest.content, real
+    )
+
+
+@cache
+def _same_type(domain: str, op_type: str) -> int | None:
+    """Which operand has the type of an operator's results; None where none has, or it is not known."""
+    if not defs.has(op_type, domain):
+        return None
+    schema = defs.get_schema(op_type, domain)
+    (kind, *others) = {item.type_str for item in schema.outputs}
+    return None if others else next((i for i, item in enumerate(schema.inputs) if item.type_str == kind), None)
 
 
 def _largest(sizes: list[_Size]) -> _Size:
-    return _Size(max((item.rank for item in sizes), default=1), max((item.content for item in sizes), default=1))
+    """The rank and content of the largest; real if all are."""
+    rank, content = max((item.rank for item in sizes), default=1), max((item.content for item in sizes), default=1)
+    return _Size(rank, content, bool(sizes) and all(item.real for item in sizes))
 
 
 def _declared(value: ir.Value) -> _Size:
+    real = value.dtype is not None and value.dtype.is_floating_point()
     if value.shape is None:
-        return _UNTOLD
+        return _Size(1, 1, real)
     dims = value.shape.dims
-    return _Size(len(dims), dims[0] if len(dims) == 1 and isinstance(dims[0], int) else 1)
+    return _Size(len(dims), dims[0] if len(dims) == 1 and isinstance(dims[0], int) else 1, real)
 
 
 def _initial(value: ir.Value) -> _Size:
     tensor = value.const_value
-    return _declared(value) if tensor is None else _size_of(tensor.shape.numpy())
+    return _declared(value) if tensor is None else _size_of(tensor)
 
 
 def _constant(node: ir.Node) -> _Size:
@@ -126,11 +153,12 @@ def _constant(node: ir.Node) -> _Size:
         if item.is_ref():
             continue
         if item.type == ir.AttributeType.TENSOR:
-            return _size_of(item.as_tensor().shape.numpy())
+            return _size_of(item.as_tensor())
         if item.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
             return _Size(1, len(item.value))
     return _UNTOLD
 
 
-def _size_of(shape: Sequence[int]) -> _Size:
-    return _Size(len(shape), prod(shape) if len(shape) <= 1 else 1)
+def _size_of(tensor: ir.TensorProtocol) -> _Size:
+    shape = tensor.shape.numpy()
+    return _Size(len(shape), prod(shape) if len(shape) <= 1 else 1, ir.DataType(tensor.dtype).is_floating_point())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, Literal
@@ -15,8 +15,10 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
+from onnxport.graph.settled import settled_sizes
 from onnxport.validation.input_sets import domains, edges
 from onnxport.validation.input_sets.base import InputSet, Kind, dims_of, own_inputs, spec_of
+from onnxport.validation.input_sets.image_sizes import image_sizes
 from onnxport.validation.input_sets.operands.scene import SEQUENCE_LENGTH, Scene
 from onnxport.validation.input_sets.operands.table import RULES
 from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension, labelled
@@ -24,7 +26,7 @@ from onnxport.validation.input_sets.trees import thresholds
 from onnxport.validation.runners.base import InputSpec
 
 # The sizes that free dimensions are drawn at: the first for the leading dimension, then one after the other.
-_FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE = 2, 6, 64
+_FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE, _FIRST_SOUND = 2, 6, 64, 800
 # Integers of unknown meaning: small enough for an index into nearly anything.
 _SAFE_INTEGER = 3
 ATTEMPTS = 10
@@ -42,14 +44,21 @@ class Attempt:
     whole: Literal["any", "indices", "sizes"] = "any"
     positive: bool = False  # floating-point numbers are positive
     known: bool = False  # words and categories are such as the graph knows
+    side: int = _FIRST_IMAGE  # of pictures
+    sounds: bool = (
+        False  # rows of floating-point numbers are samples of a sound: long enough for layers of convolutions
+    )
     seed: int = 0  # of the draw
 
 
-def attempts() -> Iterator[Attempt]:
-    """The boldest first."""
+def attempts(sides: Sequence[int] = ()) -> Iterator[Attempt]:
+    """The boldest first; `sides` of pictures are worth a try."""
     yield Attempt()
     yield Attempt(whole="indices")
     yield Attempt(spread=False, whole="indices")
+    yield Attempt(whole="indices", sounds=True)
+    for side in sides:
+        yield Attempt(whole="indices", side=side)
     for seed in range(1, ATTEMPTS):
         odd = seed % 2 == 1
         yield Attempt(not odd, "sizes" if seed % 3 else "indices", positive=odd, known=odd, seed=seed)
@@ -60,7 +69,8 @@ class InputSignature:
 
     def __init__(self, model: ir.Model) -> None:
         self.values = own_inputs(model)
-        self.specs = [spec_of(value) for value in self.values]
+        self.settled = settled_sizes(model.graph)
+        self.specs = [_with_sizes(spec_of(value), self.settled) for value in self.values]
         self._model = model
         self._owners = domains.owners_of(model.graph)
         self._reach: dict[ir.Value, domains.Reach] = {}
@@ -82,17 +92,29 @@ class InputSignature:
         values = [*self.values, *self._model.graph.outputs]
         return [dims_of(value.shape) for value in values if value.shape is not None]
 
-    def sizes(self, *, spread: bool) -> dict[str, int]:
+    def sizes(self, attempt: Attempt) -> dict[str, int]:
         """Sizes of the free dimensions: all different, or all but the leading one equal."""
         sizes: dict[str, int] = {}
         for spec in self.specs:
-            image = spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
+            image = _is_image(spec)
+            real = spec.dtype is not None and spec.dtype.kind == "f"
+            first = _FIRST_SOUND if attempt.sounds and real else _FIRST_SIZE
             for axis, dim in enumerate(named_dims(spec)):
                 if not isinstance(dim, str) or dim in sizes or re.search(ARITHMETIC, dim):
                     continue
-                usual = _FIRST_IMAGE if image else _FIRST_SIZE + spread * len(sizes)
+                usual = attempt.side if image else first + attempt.spread * len(sizes)
                 sizes[dim] = usual if axis else _FIRST_BATCH
         return sizes
+
+
+def _is_image(spec: InputSpec) -> bool:
+    return spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
+
+
+def _with_sizes(spec: InputSpec, settled: Mapping[str, int]) -> InputSpec:
+    if spec.dims is None or not settled:
+        return spec
+    return replace(spec, dims=tuple(settled.get(dim, dim) if isinstance(dim, str) else dim for dim in spec.dims))
 
 
 def named_dims(spec: InputSpec) -> tuple[int | str, ...]:
@@ -117,7 +139,7 @@ class Drawing:
         self.rng = rng
         self.from_end = attempt.whole == "any"
         self._signature = signature
-        self._sizes = sizes
+        self._sizes = {**signature.settled, **sizes}
         self._attempt = attempt
         self._kind = kind
         self._drawn: dict[ir.Value, Any] = {}
@@ -274,8 +296,9 @@ class DrawnInputs:
     def __init__(self, model: ir.Model, seed: int = 0) -> None:
         self.signature = InputSignature(model)
         self._seed = seed
-        self._attempts = list(attempts())
-        self.sizes = self.signature.sizes(spread=True)
+        pictures = any(map(_is_image, self.signature.specs))
+        self._attempts = list(attempts(image_sizes(model.graph) if pictures else ()))
+        self.sizes = self.signature.sizes(Attempt())
         self.batch = {dim for spec in self.signature.specs for dim in named_dims(spec)[:1] if isinstance(dim, str)}
         self.batch &= set(self.sizes)
         self.steps: tuple[int, ...] = ()
@@ -283,14 +306,20 @@ class DrawnInputs:
     def first(self) -> Iterator[InputSet]:
         """Candidates for the first set."""
         for place, attempt in enumerate(self._attempts):
-            sizes = self.signature.sizes(spread=attempt.spread)
-            yield InputSet(labelled("drawn", sizes), self._draw(sizes, attempt, "ordinary", 0), attempt=place)
+            sizes = self.signature.sizes(attempt)
+            try:
+                leaves = self._draw(sizes, attempt, "ordinary", 0)
+            except InvalidInputError:  # too large
+                if not place:
+                    raise
+            else:
+                yield InputSet(labelled("drawn", sizes), leaves, attempt=place)
 
     def settle(self, chosen: InputSet) -> None:
         """The way in which the first set was drawn comes first from now on."""
         worked = self._attempts.pop(chosen.attempt)
         self._attempts.insert(0, worked)
-        self.sizes = self.signature.sizes(spread=worked.spread)
+        self.sizes = self.signature.sizes(worked)
 
     def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]:
         """Candidates at other sizes or with other values."""
