@@ -44,7 +44,7 @@ def infer(model: ir.Model) -> None:
 
 
 def _settle_sizes(graph: ir.Graph) -> bool:
-    """Gives inputs the sizes that weights leave them, and says whether there are any."""
+    """Gives inputs the sizes that weights leave them; whether there are any."""
     settled = settled_sizes(graph)
     for value in graph.inputs if settled else ():
         if value.shape is not None:

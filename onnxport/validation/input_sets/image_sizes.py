@@ -1,4 +1,4 @@
-"""Sizes of pictures at which a model may run that takes one size, though its file says any."""
+"""Sizes of pictures at which a model may run that takes one size, though its file leaves them free."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def image_sizes(graph: ir.Graph) -> list[int]:
     A vision transformer adds a vector to each patch: how many there are, and the stride of the convolution that makes them, give
     the side.
     """
-    found = [patches * stride for stride in _strides(graph) for patches in _grids(graph)]
-    return list(dict.fromkeys((*found, *_USUAL)))
+    sides = [patches * stride for stride in _strides(graph) for patches in _grids(graph)]
+    return list(dict.fromkeys((*sides, *_USUAL)))
 
 
 def _strides(graph: ir.Graph) -> list[int]:

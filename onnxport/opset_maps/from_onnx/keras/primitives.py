@@ -363,13 +363,13 @@ def _counted_on(config: dict[str, Any], custom_objects: dict[str, Any] | None) -
     """
     if global_state.get_global_attribute(_SHARED) is None:  # nothing is shared
         return config
-    made: dict[str, keras.Operation] = {}
+    layers: dict[str, keras.Operation] = {}
     for place, item in enumerate(config["layers"]):
         item.setdefault("shared_object_id", f"{id(config)}/{place}")  # Keras gets the same one when it asks for it
-        made[item["name"]] = serialization_lib.deserialize_keras_object(item, custom_objects)
+        layers[item["name"]] = serialization_lib.deserialize_keras_object(item, custom_objects)
     # Inputs and models start with a call.
     others = {
-        name: layer for name, layer in made.items() if not isinstance(layer, (keras.layers.InputLayer, keras.Model))
+        name: layer for name, layer in layers.items() if not isinstance(layer, (keras.layers.InputLayer, keras.Model))
     }
     calls = {name: len(layer._inbound_nodes) for name, layer in others.items() if layer._inbound_nodes}
 
@@ -382,9 +382,9 @@ def _counted_on(config: dict[str, Any], custom_objects: dict[str, Any] | None) -
 
     if not calls:
         return config
-    layers = [{**layer, "inbound_nodes": moved(layer["inbound_nodes"])} for layer in config["layers"]]
+    shifted = [{**layer, "inbound_nodes": moved(layer["inbound_nodes"])} for layer in config["layers"]]
     ends = {key: moved(config[key]) for key in ("input_layers", "output_layers")}
-    return {**config, "layers": layers, **ends}
+    return {**config, "layers": shifted, **ends}
 
 
 def is_keras_own(model: keras.Model) -> bool:
