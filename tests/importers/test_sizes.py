@@ -210,3 +210,15 @@ def test_sizes_of_one_name_stay_open():
     """No runtime sees to it that they are the same: the kernel's three channels are not three pictures."""
     module = onnxport.convert(picture_model("one name"), to="pytorch", validate=False)
     assert module(torch.randn(2, 3, 5, 6)).shape[0] == 2
+
+
+def test_branches_that_lay_their_results_out_differently_compile_as_one_graph():
+    """Merged decoders of optimum: one branch computes the keys that the other passes on."""
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[n, 3, 4] x, float[n, 4, 3] z, bool on) => (float[n, a, b] y)
+        { y = If<then_branch = t () => (p) { p = Transpose<perm = [0, 2, 1]>(x) },
+                 else_branch = e () => (q) { q = Relu(z) }>(on) }"""
+    module = onnxport.convert(onnx.parser.parse_model(text), to="pytorch")
+    x, z = torch.randn(2, 3, 4), torch.randn(2, 4, 3)
+    whole = torch.compile(module, fullgraph=True, backend="eager")
+    for on, expected in ((True, x.transpose(1, 2)), (False, z.relu())):
+        torch.testing.assert_close(whole(x, z, torch.tensor(on)), expected)

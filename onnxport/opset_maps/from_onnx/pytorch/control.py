@@ -75,6 +75,11 @@ def _with_tensors(values: Sequence[Any], tensors: Sequence[torch.Tensor]) -> lis
     return [next(rest) if torch.is_tensor(x) else x for x in values]
 
 
+def _own(x: torch.Tensor) -> torch.Tensor:
+    """A copy, laid out in order: torch's operators take results that are no inputs, laid out alike in both branches."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 class Cond(nn.Module):
     """ONNX's If."""
 
@@ -91,8 +96,8 @@ class Cond(nn.Module):
             count = len(given[0])
             return torch.cond(
                 condition.reshape(()),
-                lambda *xs: tuple(x.clone() for x in self.then_branch(*_with_tensors(then_values, xs[:count]))),
-                lambda *xs: tuple(x.clone() for x in self.else_branch(*_with_tensors(else_values, xs[count:]))),
+                lambda *xs: tuple(_own(x) for x in self.then_branch(*_with_tensors(then_values, xs[:count]))),
+                lambda *xs: tuple(_own(x) for x in self.else_branch(*_with_tensors(else_values, xs[count:]))),
                 (*given[0], *given[1]),
             )
         return self.then_branch(*then_values) if bool(condition) else self.else_branch(*else_values)
@@ -139,10 +144,10 @@ class Loop(nn.Module):
         def step(i: torch.Tensor, flag: torch.Tensor, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
             proceed, *results = self.body(i, torch.ones_like(flag), *values, *outer)
             proceed = proceed.reshape(()).clone() if self.conditional else flag.clone()
-            return (i + 1, proceed, *(item.clone() for item in results))
+            return (i + 1, proceed, *map(_own, results))
 
         start = torch.zeros((), dtype=torch.int64, device=device), going.clone()
-        _, _, *values = torch.while_loop(proceeds, step, (*start, *(x.clone() for x in carried)))
+        _, _, *values = torch.while_loop(proceeds, step, (*start, *map(_own, carried)))
         return list(values)
 
 
