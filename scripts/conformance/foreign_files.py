@@ -26,7 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 Write = Callable[[Path], Sequence[Sequence[np.ndarray]]]  # writes the file, and gives its inputs by set
 SECONDS = 240
-PRODUCERS = ("torch", "keras", "sklearn", "hand", "tools")
+PRODUCERS = ("torch", "keras", "sklearn", "hand", "tools")  # and "optimum", in an environment of its own
 
 
 def recipes(producer: str) -> Iterator[tuple[str, Write]]:
@@ -47,6 +47,10 @@ def recipes(producer: str) -> Iterator[tuple[str, Write]]:
         from scripts.conformance import foreign_graphs
 
         return foreign_graphs.recipes()
+    if producer == "optimum":
+        from scripts.conformance import foreign_optimum
+
+        return foreign_optimum.recipes()
     from scripts.conformance import foreign_tools
 
     return foreign_tools.recipes()
