@@ -113,7 +113,8 @@ def trained(module: Any, sets: Sets, _: Path) -> str:
 
     def loss(given: Sequence[np.ndarray]) -> Any:
         parts = torch.utils._pytree.tree_leaves(copied(*tensors(given)))  # maps have a tensor for each key
-        floats = [item for item in parts if isinstance(item, torch.Tensor) and item.is_floating_point()]
+        filled = [item for item in parts if isinstance(item, torch.Tensor) and item.numel()]
+        floats = [item for item in filled if item.is_floating_point()]
         kept = [((item.float() - 0.1) ** 2).mean() for item in floats if bool(torch.isfinite(item).all())]
         return sum(kept, torch.zeros(()))
 
