@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-# Operators with weights: the axis of the first operand whose size follows from the second one, and that one's axis.
-_SAME_SHAPE = frozenset(("Add", "Cast", "Div", "Identity", "Mul", "Sub"))
-_AXES = {"Conv": (1, 1), "ConvTranspose": (1, 0), "BatchNormalization": (1, 0), "MatMul": (-1, -2)}
+_SAME_SHAPE = frozenset(("Add", "Cast", "Div", "Identity", "Mul", "Sub"))  # where others of one element
+_QUANTISED = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
+# Operators with weights: the weight's place, the axis of the first operand whose size follows from it, and the weight's axis.
+_AXES = {
+    "BatchNormalization": (1, 1, 0),
+    "Conv": (1, 1, 1),
+    "ConvInteger": (1, 1, 1),
+    "ConvTranspose": (1, 1, 0),
+    "MatMul": (1, -1, -2),
+    "QLinearConv": (3, 1, 1),
+}
+_GROUPED = frozenset(("Conv", "ConvInteger", "QLinearConv"))
 
 
 def settled_sizes(graph: ir.Graph) -> dict[str, int]:
@@ -19,29 +28,28 @@ def settled_sizes(graph: ir.Graph) -> dict[str, int]:
     free = {name for name in dims if name is not None and dims.count(name) == 1}
     sizes: dict[str, int] = {}
     for node in graph if free else ():
-        x, weight = (*node.inputs, None, None)[:2]
-        if node.domain or node.op_type not in _AXES or x is None:
+        if node.domain or node.op_type not in _AXES or node.inputs[0] is None:
             continue
-        x = _origin(x)
+        x = _origin(node.inputs[0])
         if x.shape is None:
             continue
-        axis, of_weight = _AXES[node.op_type]
-        known = _size(weight, of_weight)
+        place, axis, of_weight = _AXES[node.op_type]
+        known = _size(node.inputs[place], of_weight)
         if known is None or not max(axis, 1) < x.shape.rank():
             continue
         dim = x.shape[axis]
         if isinstance(dim, ir.SymbolicDim) and dim.value in free:
-            groups = node.attributes.get_int("group", 1) if node.op_type == "Conv" else 1
+            groups = node.attributes.get_int("group", 1) if node.op_type in _GROUPED else 1
             sizes.setdefault(dim.value, known * groups)
     return sizes
 
 
 def _origin(value: ir.Value) -> ir.Value:
-    """The value of the same shape that a value is computed from: casts, and scales of one element, as they prepare a picture."""
+    """The value of the same shape that a value is computed from: what prepares or quantises a picture."""
     while (node := value.producer()) is not None and value.shape is None and not node.domain and node.inputs:
         first, *others = node.inputs
         alone = all(item is not None and item.const_value is not None and item.const_value.size == 1 for item in others)
-        if node.op_type not in _SAME_SHAPE or first is None or not alone:
+        if first is None or not (node.op_type in _QUANTISED or (node.op_type in _SAME_SHAPE and alone)):
             break
         value = first
     return value

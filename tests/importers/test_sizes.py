@@ -222,3 +222,23 @@ def test_branches_that_lay_their_results_out_differently_compile_as_one_graph():
     whole = torch.compile(module, fullgraph=True, backend="eager")
     for on, expected in ((True, x.transpose(1, 2)), (False, z.relu())):
         torch.testing.assert_close(whole(x, z, torch.tensor(on)), expected)
+
+
+@pytest.mark.parametrize("kind", ["ConvInteger", "QLinearConv"])
+def test_quantised_pictures_of_any_size_are_read_whole(kind):
+    """The kernel is larger than the sizes that stand for those of a picture, as in a quantised vision transformer."""
+    product = {
+        "ConvInteger": "q, s, zero = DynamicQuantizeLinear(x) h = ConvInteger<strides = [8, 8]>(q, w, zero)",
+        "QLinearConv": "q = QuantizeLinear(x, s, zero) h = QLinearConv<strides = [8, 8]>(q, s, zero, w, s, zero, s, zero)",
+    }
+    text = f"""<ir_version: 8, opset_import: ["" : 18]> g (float[n, c, height, width] x) => (float[n, 4, l] y)
+        {{ {product[kind]} f = Cast<to = 1>(h) shape = Shape<end = 2>(f) minus = Constant<value_ints = [-1]>()
+           t = Concat<axis = 0>(shape, minus) y = Reshape(f, t) }}"""
+    model = onnx.parser.parse_model(text)
+    held = {"w": np.random.default_rng(0).integers(0, 5, (4, 3, 8, 8)).astype(np.uint8)}
+    if kind == "QLinearConv":
+        held |= {"s": np.float32(0.03), "zero": np.uint8(100)}
+    for name, array in held.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    module = onnxport.convert(model, to="pytorch")
+    assert not any("RunTime" in type(part).__name__ for part in module.modules())

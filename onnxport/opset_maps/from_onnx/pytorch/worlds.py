@@ -65,6 +65,9 @@ _LIKE_OPERANDS: frozenset[Callable[..., Any]] = frozenset(
 )
 
 
+_CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d))
+
+
 def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> Worlds | None:
     """The worlds of the first operand, where the others are like it or Python numbers; else None."""
     first = args[0] if args else None
@@ -164,6 +167,11 @@ def in_world(item: object, world: int) -> Any:
 
 
 def _fallback(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], sizes: Sizes) -> Worlds | None:
+    if function in _CONVOLUTIONS:  # the kernel is larger than the example image
+        shapes = [[in_world(item, world).shape for item in args[:2]] for world in (0, 1)]
+        dtype = in_world(args[0], 0).dtype
+        batch, channels = ((shapes[0][place][0], shapes[1][place][0]) for place in (0, 1))
+        return _tensors([batch, channels, *(sizes.pair(None) for _ in shapes[0][0][2:])], dtype)
     if function not in _BROADCASTING:
         return None
     tensors = [item for item in args if isinstance(item, (Traced, torch.Tensor))]
