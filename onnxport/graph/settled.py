@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxport.graph.constants import constant_of
+
 _SAME_SHAPE = frozenset(("Add", "Cast", "Div", "Identity", "Mul", "Sub"))  # where others of one element
 _QUANTISED = frozenset(("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
 # Operators with weights: the weight's place, the axis of the first operand whose size follows from it, and the weight's axis.
@@ -48,7 +50,8 @@ def _origin(value: ir.Value) -> ir.Value:
     """The value of the same shape that a value is computed from: what prepares or quantises a picture."""
     while (node := value.producer()) is not None and value.shape is None and not node.domain and node.inputs:
         first, *others = node.inputs
-        alone = all(item is not None and item.const_value is not None and item.const_value.size == 1 for item in others)
+        held = [None if item is None else constant_of(item) for item in others]
+        alone = all(item is not None and item.size == 1 for item in held)
         if first is None or not (node.op_type in _QUANTISED or (node.op_type in _SAME_SHAPE and alone)):
             break
         value = first
@@ -56,7 +59,8 @@ def _origin(value: ir.Value) -> ir.Value:
 
 
 def _size(weight: ir.Value | None, axis: int) -> int | None:
-    if weight is None or weight.const_value is None:
+    tensor = None if weight is None else constant_of(weight)
+    if tensor is None:
         return None
-    shape = weight.const_value.shape.numpy()
+    shape = tensor.shape.numpy()
     return shape[axis] if -len(shape) <= axis < len(shape) else None

@@ -64,9 +64,8 @@ def _put_weights(model: ir.Model, proto: onnx.ModelProto, spans: Spans, path: Pa
         assert value.const_value is not None
         value.const_value = tensor = mapped_tensor(value.const_value, file, offset)
         if not mapped:
-            array, about = np.array(tensor.numpy()), tensor.doc_string
-            value.const_value = ir.Tensor(array, tensor.dtype, shape=tensor.shape, name=tensor.name, doc_string=about)
-            value.const_value.metadata_props.update(tensor.metadata_props)
+            array, about, props = np.array(tensor.numpy()), tensor.doc_string, tensor.metadata_props
+            value.const_value = ir.Tensor(array, tensor.dtype, name=tensor.name, doc_string=about, metadata_props=props)
 
 
 def model_of(proto: onnx.ModelProto, folder: DataFolder | None, spans: Spans | None = None) -> ir.Model:

@@ -274,6 +274,12 @@ FEW_SIZES = {
           t = Concat<axis = 0>(s, minus) r = Reshape(p, t) q = Transpose<perm = [0, 2, 1]>(r) y = Add(q, places) }""",
         {"w": (5, 3, 6, 6), "places": (1, 16, 5)},
     ),
+    "channels of a kernel in a node": (
+        """(float[n, c, h, v] x) => (float[n, 1, p, q] y)
+        { w = Constant<value = float[1, 2, 1, 1] {1.0, 2.0}>() two = Constant<value = float {2.0}>()
+          a = Mul(x, two) y = Conv(a, w) }""",
+        {},
+    ),
     "a long sound": (
         """(float[n, samples] x) => (float[n, 4, l] y)
         { one = Constant<value_ints = [1]>() a = Unsqueeze(x, one) y = Conv<strides = [160]>(a, w) }""",

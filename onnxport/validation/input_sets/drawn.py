@@ -45,18 +45,17 @@ class Attempt:
     positive: bool = False  # floating-point numbers are positive
     known: bool = False  # words and categories are such as the graph knows
     side: int = _FIRST_IMAGE  # of pictures
-    sounds: bool = (
-        False  # rows of floating-point numbers are samples of a sound: long enough for layers of convolutions
-    )
+    sounds: bool = False  # rows of real numbers are samples of a sound, as many as layers of convolutions need
     seed: int = 0  # of the draw
 
 
-def attempts(sides: Sequence[int] = ()) -> Iterator[Attempt]:
-    """The boldest first; `sides` of pictures are worth a try."""
+def attempts(sides: Sequence[int] = (), *, sounds: bool = False) -> Iterator[Attempt]:
+    """The boldest first; these `sides` of pictures, and the length of sounds, are worth a try."""
     yield Attempt()
     yield Attempt(whole="indices")
     yield Attempt(spread=False, whole="indices")
-    yield Attempt(whole="indices", sounds=True)
+    if sounds:
+        yield Attempt(whole="indices", sounds=True)
     for side in sides:
         yield Attempt(whole="indices", side=side)
     for seed in range(1, ATTEMPTS):
@@ -97,8 +96,7 @@ class InputSignature:
         sizes: dict[str, int] = {}
         for spec in self.specs:
             image = _is_image(spec)
-            real = spec.dtype is not None and spec.dtype.kind == "f"
-            first = _FIRST_SOUND if attempt.sounds and real else _FIRST_SIZE
+            first = _FIRST_SOUND if attempt.sounds and _may_be_sound(spec) else _FIRST_SIZE
             for axis, dim in enumerate(named_dims(spec)):
                 if not isinstance(dim, str) or dim in sizes or re.search(ARITHMETIC, dim):
                     continue
@@ -109,6 +107,11 @@ class InputSignature:
 
 def _is_image(spec: InputSpec) -> bool:
     return spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
+
+
+def _may_be_sound(spec: InputSpec) -> bool:
+    free = any(isinstance(dim, str) for dim in named_dims(spec)[1:])
+    return free and not _is_image(spec) and spec.dtype is not None and spec.dtype.kind == "f"
 
 
 def _with_sizes(spec: InputSpec, settled: Mapping[str, int]) -> InputSpec:
@@ -296,8 +299,9 @@ class DrawnInputs:
     def __init__(self, model: ir.Model, seed: int = 0) -> None:
         self.signature = InputSignature(model)
         self._seed = seed
-        pictures = any(map(_is_image, self.signature.specs))
-        self._attempts = list(attempts(image_sizes(model.graph) if pictures else ()))
+        specs = self.signature.specs
+        sides = image_sizes(model.graph) if any(map(_is_image, specs)) else ()
+        self._attempts = list(attempts(sides, sounds=any(map(_may_be_sound, specs))))
         self.sizes = self.signature.sizes(Attempt())
         self.batch = {dim for spec in self.signature.specs for dim in named_dims(spec)[:1] if isinstance(dim, str)}
         self.batch &= set(self.sizes)

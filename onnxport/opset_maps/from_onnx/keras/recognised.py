@@ -107,7 +107,7 @@ def build_with(layer: keras.layers.Layer, shape: Sequence[int | None], arrays: S
     finally:
         for name, item in own.items():
             setattr(layer, name, item)
-    # Weights stand in the order in which they were made, those that are not trained behind the others.
+    # Weights stand in the order of their creation, those that are not trained behind the others.
     if asked != [array.shape for array in arrays] or layer.non_trainable_variables or len(layer.weights) != len(asked):
         layer.set_weights(arrays)
 
