@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from onnxport.errors import InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.frameworks.descriptor import Lazy
+from onnxport.graph.bodies import every_node
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard.bounds import guarded
 from onnxport.model import OnnxModel
@@ -31,7 +32,11 @@ def check_length(model: OnnxModel, target: Framework) -> None:
     """
     if target.node_bytes is None:
         return
-    nodes, outputs = inference_cost(model.model).nodes, len(model.model.graph.outputs)
+    outputs = len(model.model.graph.outputs)
+    if model.model.functions:  # whose nodes count once for each call
+        nodes = inference_cost(model.model).nodes
+    else:
+        nodes = sum(1 for _ in every_node(model.model.graph))
     most = (_NODES_BYTES + _BYTES_PER_MODEL_BYTE * weight_bytes(model.model)) // target.node_bytes
     if nodes + _NODES_PER_OUTPUT * outputs > most:
         raise InvalidModelError(

@@ -23,7 +23,7 @@ from scripts.bench.clock import BLOCK_SECONDS, repeats
 from scripts.bench.page import number, table, write_section
 
 BLOCKS = 16
-IMPORTS = 3
+IMPORTS = 5
 SECONDS_A_NODE, SECONDS_A_BYTE = 1e-3, 1e-9  # what an import may take
 Built = tuple[Any, tuple[Any, ...]]
 

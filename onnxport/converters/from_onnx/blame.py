@@ -78,9 +78,12 @@ def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str, 
         return 0
     if node.op_type in _NEED_TYPES and any(item is None for item in operands):
         return 0
-    arrays = [None if item is None else _computed(item) for item in operands]
-    if any(array is None and item is not None for array, item in zip(arrays, operands, strict=True)):
-        return 0
+    arrays: list[np.ndarray | None] = []
+    for item in operands:
+        array = None if item is None else _computed(item)
+        if array is None and item is not None:
+            return 0
+        arrays.append(array)
     count = folding.elements(node, arrays, opset)
     if count >= folding.UNKNOWN:
         return 0
@@ -99,9 +102,9 @@ def _computed(item: Operand) -> np.ndarray | None:
         return np.asarray(item.value.const_value.numpy())
     if isinstance(item, HostValue):
         return item.array if item.is_static else None
-    content = getattr(item, "numpy", None)
+    content = getattr(type(item), "numpy", None)  # proxies of a trace have any attribute, their classes do not
     try:
-        return None if content is None else np.asarray(content())
+        return None if content is None else np.asarray(content(item))
     except Exception:  # symbolic ones of each framework refuse it in their own way
         return None
 

@@ -45,7 +45,10 @@ def edit(model: OnnxModel, request: Request) -> Edited:
     """
     changes = (request.cut_inputs, request.cut_outputs, request.dynamic_shapes, request.target_opset)
     declare(model, request.domains, written=True)
-    part = inferred(model.model) if any(item is not None for item in changes) else model.model.clone()
+    asked = any(item is not None for item in changes)
+    if not asked and request.input_names is None and request.output_names is None:
+        return Edited(OnnxModel(model.model), OnnxModel(model.model.clone(), notes=model.notes), request, model)
+    part = inferred(model.model) if asked else model.model.clone()
     parts = None
     if request.cut_inputs or request.cut_outputs:
         cut(part, request.cut_inputs or (), request.cut_outputs or ())

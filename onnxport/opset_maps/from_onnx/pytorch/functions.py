@@ -39,6 +39,9 @@ def from_the_end(indices: Tensor, size: int) -> Tensor:
     return torch.where(indices < 0, indices + size, indices)
 
 
+rule(from_the_end, lambda fresh, indices, size: indices)
+
+
 def gelu(x: Tensor) -> Tensor:
     """x times the normal distribution function of x.
 

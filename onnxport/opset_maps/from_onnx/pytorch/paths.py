@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any
 
@@ -136,6 +136,7 @@ def cleaned(name: str) -> str:
     return ".".join(_part(part, _attributes() if i == 0 else _inner_attributes()) for i, part in enumerate(parts))
 
 
+@lru_cache(1 << 12)  # models repeat theirs
 def _part(part: str, taken: frozenset[str]) -> str:
     # Python reads identifiers in normal form KC (PEP 3131): other spellings would be another attribute.
     text = "".join(c if c.isprintable() and c not in "\"'\\" else "_" for c in unicodedata.normalize("NFKC", part))
