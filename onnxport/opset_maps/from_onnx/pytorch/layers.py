@@ -16,11 +16,31 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
+from torch.nn import init
+from torch.overrides import TorchFunctionMode
 
 from onnxport.opset_maps.from_onnx.pytorch import patterns
 from onnxport.opset_maps.from_onnx.pytorch.matching import called, constant, is_parameter, scalar
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.values import Ints, Strings
+
+_MAKERS = frozenset((torch.empty, torch.ones, torch.tensor, torch.zeros))
+_FILLERS = frozenset(
+    (
+        *(torch.Tensor.fill_, torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.zero_),
+        *(init.constant_, init.kaiming_uniform_, init.normal_, init.ones_, init.uniform_, init.zeros_),
+    )
+)
+
+
+class WithoutContent(TorchFunctionMode):
+    """In the block layers get no memory of their own and nothing is drawn: their parameters are put in afterwards."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func in _FILLERS:
+            return args[0] if args else given["tensor"]
+        return func(*args, **{**given, "device": "meta"} if func in _MAKERS else given)
 
 
 @dataclass(frozen=True)
@@ -213,7 +233,7 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     paths = _paths(recorder, given)
     if not paths:
         return
-    with torch.device("meta"):  # without memory of its own: its parameters are put in afterwards
+    with WithoutContent():
         layer = build(_Call(recorder, arguments))
     if layer is None:
         return

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from onnxport.opset_maps.from_onnx.pytorch.layers import WithoutContent
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 
 _KINDS: dict[object, tuple[type[nn.RNNBase], dict[str, str]]] = {
@@ -108,7 +109,7 @@ def _hold(recorder: Recorder, path: str, nodes: list[fx.Node]) -> None:
     kind, options = _KINDS[first.target]
     hidden, size = (recorder.attributes[f"{path}.weight_{role}_l0"].shape[1] for role in ("hh", "ih"))
     form = {"num_layers": len(nodes), "bias": bool(first.args[3]), "bidirectional": bool(first.args[7])}
-    with torch.device("meta"):  # without memory of its own
+    with WithoutContent():
         layer = kind(size, hidden, **form, **options)
     for target in wanted:
         name, parameter = target.removeprefix(f"{path}."), recorder.attributes[target]
