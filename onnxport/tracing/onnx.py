@@ -74,8 +74,18 @@ def model_of(proto: onnx.ModelProto, folder: DataFolder | None, spans: Spans | N
     `spans` say which data of initializers were read apart.
     """
     from onnxport.tracing.trust.onnx import check_model  # a conversion to ONNX reads no message
+    from onnxport.tracing.trust.onnx_order import UnknownOperand, sort_nodes
 
-    changes = check_model(proto, folder, {position: length for position, (_, length) in (spans or {}).items()})
+    apart = {position: length for position, (_, length) in (spans or {}).items()}
+    try:
+        changes = check_model(proto, folder, apart)
+    except UnknownOperand:
+        if folder is None:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(proto)
+            proto = copy
+        sort_nodes(proto.graph.node)
+        changes = check_model(proto, folder, apart)
     if changes and folder is None:
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)

@@ -234,3 +234,30 @@ def test_numbers_of_a_program_are_no_parameters(name, trained):
     x = torch.tensor([[-1.0, 0.25, 2.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(module(x).sum(), x)
     torch.testing.assert_close(gradient, torch.tensor([[81.0, 81 * 0.25**2, 1.0]]))
+
+
+# Nodes that stand before what they read: onnxruntime sorts them.
+UNSORTED = {
+    "nodes": "(float[N, 4] x) => (float[N, 4] y) {y = Add (a, b) b = Sigmoid (a) a = Relu (x)}",
+    "a branch": """(float[N, 4] x) => (float[N, 4] y)
+        {zero = Constant <value = float {0.0}> () s = ReduceSum <keepdims = 0> (x) c = Greater (s, zero)
+         h = If (c) <then_branch = a () => (float[N, 4] p) {p = Neg (late)},
+                     else_branch = b () => (float[N, 4] q) {q = Abs (late)}>
+         late = Exp (x) y = Abs (h)}""",
+}
+
+
+@pytest.mark.parametrize("name", UNSORTED)
+@pytest.mark.parametrize("to", ["pytorch", "onnx"])
+def test_nodes_in_any_order(tmp_path, name, to):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="gives the expected values")
+    model, given = parsed(UNSORTED[name]), np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": given})[0]
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    for source in (model, path):
+        converted = onnxport.convert(source, to=to)
+        got = converted(torch.tensor(given)).numpy() if to == "pytorch" else converted(given)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+    onnx.checker.check_model(onnxport.convert(path).proto)
+    assert model == parsed(UNSORTED[name])  # the caller's message stays as it is

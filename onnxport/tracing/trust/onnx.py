@@ -23,6 +23,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph.limits import EXPANSION, MAX_DEPTH, MIN_EXPANDED
+from onnxport.tracing.trust.onnx_order import UnknownOperand
 from onnxport.tracing.trust.onnx_schema import check_attributes, check_operands, normal_domain, signature_of, where
 from onnxport.tracing.trust.onnx_tensors import MOST_ELEMENTS, DataFolder, check_tensor, check_text, dense
 from onnxport.tracing.trust.onnx_types import UNKNOWN, check_declared, element_type, result_types
@@ -172,7 +173,7 @@ class _Check:
             _check_words(node, f"{place}node", node.op_type, node.domain, node.overload, *node.input, *node.output)
             for name in node.input:
                 if name and not scope.knows(name):
-                    raise InvalidModelError(
+                    raise UnknownOperand(
                         f"{where(node, place)}: its operand {name!r} is given by nothing that stands before it"
                     )
             kinds = self._node(node, scope)
