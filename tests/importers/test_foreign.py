@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import onnxport
@@ -250,7 +251,6 @@ UNSORTED = {
 @pytest.mark.parametrize("name", UNSORTED)
 @pytest.mark.parametrize("to", ["pytorch", "onnx"])
 def test_nodes_in_any_order(tmp_path, name, to):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="gives the expected values")
     model, given = parsed(UNSORTED[name]), np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": given})[0]
     path = tmp_path / "model.onnx"

@@ -6,8 +6,8 @@ files where a branch reads what a node behind it gives.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, MutableSequence
+from graphlib import CycleError, TopologicalSorter
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
@@ -19,32 +19,18 @@ class UnknownOperand(InvalidModelError):
 
 
 def sort_nodes(nodes: MutableSequence[NodeProto]) -> None:
-    """Puts every node behind those that it or its graphs read from, else in the order in which they stand."""
-    ordered = [nodes[i] for i in _order(list(nodes))]
-    del nodes[:]
-    nodes.extend(ordered)
-
-
-def _order(nodes: list[NodeProto]) -> list[int]:
-    """Places of nodes in a topological order; as they stand where they read from each other in a circle."""
+    """Puts every node behind those that it or its graphs read from; nodes that read from each other in a circle stay."""
     givers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    readers: list[list[int]] = [[] for _ in nodes]
-    waiting = []
+    sorter: TopologicalSorter[int] = TopologicalSorter()
     for i, node in enumerate(nodes):
         read = {*node.input, *(name for body in _bodies(node) for name in _outer(body))}
-        before = {givers[name] for name in read if name in givers}
-        waiting.append(len(before))
-        for giver in before:
-            readers[giver].append(i)
-    ready = [i for i, count in enumerate(waiting) if not count]
-    order = []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for reader in readers[order[-1]]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                heapq.heappush(ready, reader)
-    return order if len(order) == len(nodes) else list(range(len(nodes)))
+        sorter.add(i, *(givers[name] for name in read if name in givers))
+    try:
+        ordered = [nodes[i] for i in sorter.static_order()]
+    except CycleError:
+        return
+    del nodes[:]
+    nodes.extend(ordered)
 
 
 def _outer(graph: GraphProto) -> set[str]:
