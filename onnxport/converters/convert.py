@@ -230,7 +230,9 @@ def convert(
             with watched_inference(source_model):
                 if source_model is not None:
                     with attributed("editing the graph"):
-                        edited = edit(source_model, request)
+                        read = isinstance(model, (str, os.PathLike)) and not target.is_hub
+                        untouched = read and optimize == "none" and dtype is None
+                        edited = edit(source_model, request, itself=untouched)
                     live, hub, request = edited.source, edited.result, edited.request
                 else:
                     if states is not None and source.with_states is not None:

@@ -12,6 +12,8 @@ _HOLDERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 def bodies(node: ir.Node) -> list[ir.Graph]:
     """The graphs that a node holds as attributes."""
+    if not node.domain and node.op_type not in _HOLDERS:
+        return []
     graphs: list[ir.Graph] = []
     for item in node.attributes.values():
         if item.is_ref():
@@ -30,9 +32,8 @@ def every_node(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """
     for node in graph:
         yield node
-        if node.domain or node.op_type in _HOLDERS:
-            for body in bodies(node):
-                yield from every_node(body)
+        for body in bodies(node):
+            yield from every_node(body)
 
 
 def all_initializers(model: ir.Model) -> Iterator[ir.Value]:

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, BinaryIO, cast
 
 import onnx
@@ -71,7 +72,9 @@ def message_and_weights(
 
 
 def _nbytes(tensor: ir.TensorProtocol) -> int:
-    return int(tensor.nbytes)
+    if tensor.dtype == ir.DataType.STRING:
+        return int(tensor.nbytes)
+    return -(-prod(tensor.shape.dims) * tensor.dtype.bitwidth // 8)  # type: ignore[arg-type]
 
 
 def _write_external(model: ir.Model, files: Save) -> None:

@@ -108,9 +108,15 @@ _AT_MOST_PRODUCT = frozenset(
     "Where Xor".split()
 )
 
+# Operators whose output has as many elements as their first operand.
+_AS_MANY = frozenset("Cast Flatten Identity Neg Reshape Squeeze Transpose Unsqueeze".split())
+
 
 def elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset: int) -> int:
     """At most how many elements a node's outputs have on constant `inputs`, unevaluated; `UNKNOWN` where nothing tells."""
+    first = inputs[0] if inputs else None
+    if node.op_type in _AS_MANY and first is not None:
+        return first.size
     sizes = [item.size for item in inputs if item is not None]
     bound = max(4, len(node.outputs)) * prod(max(size, 1) for size in sizes)
     if node.op_type in _AT_MOST_PRODUCT and bound <= MAX_ELEMENTS:

@@ -1,11 +1,14 @@
 """What is computed from sizes and from numbers, as other tools write it: right, and dynamic where the file is."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
 import onnxport
+from onnxport.converters.from_onnx import inference
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
@@ -242,3 +245,30 @@ def test_quantised_pictures_of_any_size_are_read_whole(kind):
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     module = onnxport.convert(model, to="pytorch")
     assert not any("RunTime" in type(part).__name__ for part in module.modules())
+
+
+COMPLETE = """<ir_version: 8, opset_import: ["" : 17]> agraph (float[N, 4] x) => (float[N, 4] y)
+    <float[4] w = {1, 2, 3, 4}, float[N, 4] h> {h = Mul (x, w) y = Relu (h)}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (COMPLETE, False),
+        (COMPLETE.replace("float[N, 4] h", "float[4] unused = {1, 2, 3, 4}"), True),  # h has no type
+        (COMPLETE.replace("float[N, 4] h", "float[M, 4] h"), True),  # of a size that no input tells
+        (COMPLETE.replace("float[N, 4] h", "float[] h"), True),
+        (COMPLETE.replace("float[N, 4] h", "float[3] h"), False),  # inference refuses such a file
+    ],
+    ids=["complete", "without a type", "another name", "without a shape", "a wrong shape"],
+)
+def test_inference_is_asked_where_a_file_does_not_tell(
+    text: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    monkeypatch.setattr(inference, "with_shapes", lambda proto, **_: calls.append(proto) or proto)
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    module = onnxport.convert(tmp_path / "m.onnx", to="pytorch", validate=False)
+    x = torch.tensor([[1.0, -1.0, 2.0, 0.5]])
+    assert torch.equal(module(x), torch.relu(x * torch.tensor([1.0, 2.0, 3.0, 4.0])))
+    assert bool(calls) == asked

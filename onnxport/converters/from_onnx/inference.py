@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 
 import onnx
@@ -33,14 +33,38 @@ def infer(model: ir.Model) -> None:
         InvalidModelError: an initializer has no content.
     """
     empty = [name for name, value in model.graph.initializers.items() if value.const_value is None]
+    if empty:
+        raise InvalidModelError(f"the initializer {empty[0]!r} has no content")
+    if _is_complete(model.graph):
+        return
     cost = inference_cost(model)
     if not cost.bearable:
         return
-    if empty:
-        raise InvalidModelError(f"the initializer {empty[0]!r} has no content")
     _infer(model, cost)
     if _settle_sizes(model.graph):
         _infer(model, cost)
+
+
+def _is_complete(graph: ir.Graph) -> bool:
+    """Whether all values have types and sizes that inference can add nothing to: numbers, or the names of inputs' sizes."""
+    names: set[str | None] = set()
+    for value in graph.inputs:
+        if value.type is None or value.shape is None:
+            return False
+        names.update(size.value for size in value.shape if not isinstance(size, int))
+    names.discard(None)
+    return not settled_sizes(graph) and all(_is_known(node, names) for node in graph)
+
+
+def _is_known(node: ir.Node, names: Set[str | None]) -> bool:
+    """Whether a node holds no graphs, and its outputs have types and sizes that are numbers or of `names`."""
+    return not bodies(node) and all(
+        value.type is not None
+        and value.shape is not None
+        and all(isinstance(size, int) or size.value in names for size in value.shape)
+        for value in node.outputs
+        if value.name
+    )
 
 
 def _settle_sizes(graph: ir.Graph) -> bool:

@@ -11,8 +11,10 @@ the framework are collected and refused in one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -392,10 +394,17 @@ def _foldable(operand: Operand) -> bool:
     return not ir.DataType(tensor.dtype).is_floating_point() and tensor.size <= folding.MAX_ELEMENTS
 
 
-def _defaults(schema: OpSchema) -> dict[str, Any]:
+@cache
+def _declared(schema: OpSchema) -> frozenset[str]:
+    """The names of a schema's attributes, which it copies each time that it is asked."""
+    return frozenset(schema.attributes)
+
+
+@cache
+def _defaults(schema: OpSchema) -> Mapping[str, Any]:
     defaults = {name: item.default_value for name, item in schema.attributes.items() if item.default_value is not None}
     given = {name: onnx.helper.get_attribute_value(value) for name, value in defaults.items() if value.type}
-    return {name: _text_decoded(value) for name, value in given.items()}
+    return MappingProxyType({name: _text_decoded(value) for name, value in given.items()})
 
 
 def _text_decoded(value: object) -> Any:
@@ -409,9 +418,9 @@ def _text_decoded(value: object) -> Any:
 def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: OpSchema | None) -> dict[str, Any]:
     """Attributes as keyword arguments: the schema's defaults filled in, what the function does not know refused."""
     form = signature(entry.function)
-    defaults = _defaults(schema) if schema is not None else {}
+    defaults: Mapping[str, Any] = _defaults(schema) if schema is not None else {}
     result = {**defaults, **attributes}
-    if schema is not None and (foreign := attributes.keys() - schema.attributes.keys() - {"consumed_inputs"}):
+    if schema is not None and (foreign := attributes.keys() - _declared(schema) - {"consumed_inputs"}):
         raise UnsupportedOperator(f"version {schema.since_version} has no attribute {', '.join(sorted(foreign))}")
     if form.any_attribute:
         return result

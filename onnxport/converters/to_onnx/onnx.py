@@ -36,8 +36,13 @@ class Edited:
     part: OnnxModel | None = None  # what was cut out of it, under its own names; None where nothing was cut
 
 
-def edit(model: OnnxModel, request: Request) -> Edited:
+def edit(model: OnnxModel, request: Request, *, itself: bool = False) -> Edited:
     """The model as the request wants it; `model` itself stays as it is, its weights are shared.
+
+    Args:
+        model: the model.
+        request: what is asked of it.
+        itself: whether the result may be `model` where nothing is asked: nobody alters either of them.
 
     Raises:
         UnsupportedOperator: operators without a form at the opset, all of them at once.
@@ -47,7 +52,8 @@ def edit(model: OnnxModel, request: Request) -> Edited:
     declare(model, request.domains, written=True)
     asked = any(item is not None for item in changes)
     if not asked and request.input_names is None and request.output_names is None:
-        return Edited(OnnxModel(model.model), OnnxModel(model.model.clone(), notes=model.notes), request, model)
+        result = model.model if itself else model.model.clone()
+        return Edited(OnnxModel(model.model), OnnxModel(result, notes=model.notes), request, model)
     part = inferred(model.model) if asked else model.model.clone()
     parts = None
     if request.cut_inputs or request.cut_outputs:

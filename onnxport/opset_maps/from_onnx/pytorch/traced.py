@@ -9,7 +9,7 @@ model runs) are in no world, and asking about them raises `UnknownUntilRun`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -134,17 +134,26 @@ def holds_traced(item: object) -> bool:
     return any(isinstance(part, Traced) for part in leaves(item))
 
 
-def leaves(item: object) -> Iterator[Any]:
+_NESTING = (list, tuple, dict, slice)
+
+
+def leaves(item: object) -> list[Any]:
     """The parts of a nested argument that are no lists, tuples, dicts or slices."""
-    if isinstance(item, (list, tuple)):
-        for part in item:
-            yield from leaves(part)
-    elif isinstance(item, dict):
-        yield from leaves(list(item.values()))
-    elif isinstance(item, slice):
-        yield from leaves([item.start, item.stop, item.step])
-    else:
-        yield item
+    parts: list[Any] = []
+    _gather((item,), parts)
+    return parts
+
+
+def _gather(items: Iterable[Any], parts: list[Any]) -> None:
+    for item in items:
+        if not isinstance(item, _NESTING):
+            parts.append(item)
+        elif isinstance(item, dict):
+            _gather(item.values(), parts)
+        elif isinstance(item, slice):
+            _gather((item.start, item.stop, item.step), parts)
+        else:
+            _gather(item, parts)
 
 
 # What torch's namespace computes with: recorded while importing, real when executed.

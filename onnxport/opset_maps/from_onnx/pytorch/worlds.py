@@ -151,8 +151,13 @@ def _evaluate(
         return function(*args, **kwargs) if special is None else special(fresh[world], *args, **kwargs)
 
 
+_SAME_IN_BOTH = frozenset((int, float, bool, str, type(None), torch.dtype))
+
+
 def in_world(item: object, world: int) -> Any:
     """An argument as it is in one of the two worlds, its tensors without content."""
+    if type(item) in _SAME_IN_BOTH:
+        return item
     if isinstance(item, Traced):
         return item.worlds[world]  # type: ignore[index]
     if isinstance(item, torch.Tensor):
