@@ -195,6 +195,8 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
 
 
 Attempt = tuple[Call, Any, str]
+NotedProgram = tuple[ExportedProgram, tuple[str, ...]]  # and notes on how it was traced
+Way = Callable[[Call, Any], NotedProgram | None]
 
 
 def _attempts(call: Call, dims: Dims) -> list[Attempt]:
@@ -203,9 +205,7 @@ def _attempts(call: Call, dims: Dims) -> list[Attempt]:
     return [(item, dims.shapes, "") for item in calls]
 
 
-def _first(
-    attempts: list[Attempt], model: object, example: Call, freezing: Sequence[Call] = ()
-) -> tuple[ExportedProgram, tuple[str, ...]]:
+def _first(attempts: list[Attempt], model: object, example: Call, freezing: Sequence[Call] = ()) -> NotedProgram:
     """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how.
 
     The last resort is to trace the user's own module, not a shell of it; and where there are calls of `freezing`, with the
@@ -241,15 +241,15 @@ def _first(
         plain = _first_plain(attempts)
         if plain is not None:
             return plain
-    traced = None
+    ways: list[Way] = []
     if on_values:
-        ways = (_first_selecting, _first_joined) if on_sizes else (_first_joined, _first_selecting)
-        traced = ways[0](attempts, example) or ways[1](attempts, example)
-    if traced is None and first is not None and fixed_a_size(first):
-        traced = _first_with_sizes(attempts, example) or _first_unbound(attempts, example)
+        ways = [_selecting, _joined, _branched] if on_sizes else [_joined, _branched, _selecting]
+    if first is not None and fixed_a_size(first):
+        ways += [_with_sizes, _unbound]
+    traced = next(filter(None, (_first_by(way, attempts, example) for way in ways)), None)
     traced = traced or _first_answered(attempts, example, shortcuts(example), shortcut_notes)
     if traced is None and first is not None and not failed_on_values(first):
-        traced = _first_unaware(attempts, example)
+        traced = _first_by(_unaware, attempts, example)
     if traced is None and freezing:
         runs = [recorded(item) for item in freezing]
         traced = _first_answered(attempts, example, runs[0], partial(frozen_notes, runs=runs))
@@ -260,7 +260,7 @@ def _first(
 
 def _first_answered(
     attempts: list[Attempt], example: Call, given: Answers, notes_of: Callable[[set[Place]], list[str]]
-) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+) -> NotedProgram | None:
     """The first attempt that is traced with answers to what the model asks of values; None where there are none."""
     for call, shapes, note in attempts if given else ():
         answers = replayed(given)
@@ -277,67 +277,63 @@ def _first_answered(
     return None
 
 
-def _first_unaware(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt on the way that the model takes when it is called; None where it does not ask whether it is traced.
+def _first_by(way: Way, attempts: list[Attempt], example: Call) -> NotedProgram | None:
+    """The first attempt that is traced in a way of its own, for the example's sizes; None where there is none."""
+    for call, shapes, note in attempts:
+        with suppress(Exception):  # whatever torch raises: the first error is the user's
+            result = way(call, shapes)
+            if result is not None and _takes(result[0], example):
+                return result[0], (*result[1], *filter(None, [note]))
+    return None
+
+
+def _unaware(call: Call, shapes: object) -> NotedProgram | None:
+    """As the model goes when it is called; None where it does not ask whether it is traced.
 
     What it does in a trace instead may be what fails: a mask that nobody gave, in a size that a layer does not take.
     """
-    for call, shapes, note in attempts:
-        with suppress(Exception), asked_if_traced(False) as asked:  # whatever torch raises
-            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
-            if asked and _takes(program, example):
-                place = next(iter(asked))
-                how = f"{place} asks whether it is being traced: traced as it is called, since tracing fails otherwise"
-                return program, (*notes, how, *filter(None, [note]))
-    return None
+    with asked_if_traced(False) as asked:
+        program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
+    if not asked:
+        return None
+    place = next(iter(asked))
+    how = f"{place} asks whether it is being traced: traced as it is called, since tracing fails otherwise"
+    return program, (*notes, how)
 
 
-def _first_with_sizes(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt that is traced where ``len`` and ``int`` keep sizes that vary."""
-    for call, shapes, note in attempts:
-        with suppress(Exception), sizes_kept(call.module):  # whatever torch raises: the first error is the user's
-            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True)
-            if _takes(program, example):
-                return program, (*notes, *filter(None, [note]))
-    return None
+def _with_sizes(call: Call, shapes: object) -> NotedProgram:
+    """Where ``len`` and ``int`` keep sizes that vary."""
+    with sizes_kept(call.module):
+        return traced_program(call, shapes, strict=False, apart_from_user=True)
 
 
-def _first_unbound(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt that is traced where a batch which is taken apart and put together again stays whole."""
-    for call, shapes, note in attempts:
-        rows = rows_as_one()
-        with suppress(Exception):  # whatever torch raises: the first error is the user's
-            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=rows)
-            check_rows(rows, program, call)
-            if _takes(program, example):
-                return program, (*notes, KEPT_WHOLE, *filter(None, [note]))
-    return None
+def _unbound(call: Call, shapes: object) -> NotedProgram:
+    """Where a batch which is taken apart and put together again stays whole."""
+    rows = rows_as_one()
+    program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=rows)
+    check_rows(rows, program, call)
+    return program, (*notes, KEPT_WHOLE)
 
 
-def _first_joined(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt whose ways behind questions for values come together, or end alike; None where there is none."""
-    for merge in (joined, branched):
-        for call, shapes, note in attempts:
-            with suppress(Exception):  # whatever torch raises: the first error is the user's
-                program, notes = merge(partial(traced_program, call, shapes, False, True))
-                if _takes(program, example):
-                    return program, (*notes, *filter(None, [note]))
-    return None
+def _joined(call: Call, shapes: object) -> NotedProgram:
+    """Where the ways behind questions for values come together."""
+    return joined(partial(traced_program, call, shapes, False, True))
 
 
-def _first_selecting(attempts: list[Attempt], example: Call) -> tuple[ExportedProgram, tuple[str, ...]] | None:
-    """The first attempt that is traced without branches on whether anything is selected; None where these matter."""
-    for call, shapes, note in attempts:
-        selections = some_selected()
-        with suppress(Exception):  # whatever torch raises: the first error is the user's
-            program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=selections)
-            check_needless(selections, call)
-            if _takes(program, example):
-                return program, (*notes, NEEDLESS_BRANCHES, *filter(None, [note]))
-    return None
+def _branched(call: Call, shapes: object) -> NotedProgram:
+    """Where the ways behind questions for values end alike."""
+    return branched(partial(traced_program, call, shapes, False, True))
 
 
-def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+def _selecting(call: Call, shapes: object) -> NotedProgram:
+    """Without branches on whether anything is selected; refused where these matter."""
+    selections = some_selected()
+    program, notes = traced_program(call, shapes, strict=False, apart_from_user=True, answers=selections)
+    check_needless(selections, call)
+    return program, (*notes, NEEDLESS_BRANCHES)
+
+
+def _first_plain(attempts: list[Attempt]) -> NotedProgram | None:
     """The first attempt that is traced with its gradients and vectorised calls written out, with free sizes before fixed ones."""
     for call, shapes, note in attempts:
         modes: tuple[Literal["symbolic", "real"], ...] = ("real", "symbolic") if shapes is None else ("symbolic",)
@@ -418,9 +414,7 @@ def _needs_all(program: ExportedProgram, call: Call, dims: Dims, fixed: Collecti
     return False
 
 
-def _with_free_sizes(
-    attempts: list[Attempt], example: Call, dims: Dims
-) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+def _with_free_sizes(attempts: list[Attempt], example: Call, dims: Dims) -> NotedProgram | None:
     """The first attempt that fixes none of the sizes that are to vary: with Dynamo, which follows ``len(x)``, then without."""
     for call, shapes, _ in attempts:
         try:
@@ -429,8 +423,8 @@ def _with_free_sizes(
             continue
         if _takes(program, example) and not _fixed(program, example, dims):
             return program, (*notes, "traced by torch.export with strict=True")
-    for way in (_first_with_sizes, _first_unbound):
-        traced = way(attempts, example)
+    for way in (_with_sizes, _unbound):
+        traced = _first_by(way, attempts, example)
         if traced is not None and not _fixed(traced[0], example, dims):
             return traced
     return None

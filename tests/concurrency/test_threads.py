@@ -351,23 +351,13 @@ def test_other_threads_keep_their_output():
 def test_a_child_of_fork_converts_though_another_thread_does():
     """The lock that a thread of the parent holds is not the child's."""
     from onnxport.converters.isolation import isolated
+    from tests.concurrency.elsewhere import entered_elsewhere
 
-    inside, stop = threading.Event(), threading.Event()
-
-    def hold():
-        with isolated():
-            inside.set()
-            stop.wait(20)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    inside.wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forking beside threads
-        child = os.fork()
-    if child == 0:
-        with isolated():
-            os._exit(7)
-    stop.set()
-    holder.join()
+    with entered_elsewhere(isolated()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of forking beside threads
+            child = os.fork()
+        if child == 0:
+            with isolated():
+                os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -1,6 +1,5 @@
 """A conversion warns of nothing that its proof alone brings about, and leaves the user's filters as they were."""
 
-import threading
 import warnings
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import onnxport
 from onnxport.frameworks.warned import warnings_kept
+from tests.concurrency.elsewhere import entered_elsewhere
 
 
 @pytest.mark.sklearn
@@ -25,21 +25,9 @@ def test_an_estimator_of_named_columns_is_proved_without_a_warning():
 
 def test_blocks_of_several_threads_leave_the_filters_as_they_were():
     before = list(warnings.filters)
-    first_inside, second_done = threading.Event(), threading.Event()
-
-    def first():
-        with warnings_kept():
-            first_inside.set()
-            second_done.wait(10)
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    first_inside.wait(10)
-    with warnings_kept(), warnings.catch_warnings(record=True) as caught:
+    with entered_elsewhere(warnings_kept()), warnings_kept(), warnings.catch_warnings(record=True) as caught:
         warnings.warn("of no news", stacklevel=1)
         assert caught == []
-    second_done.set()
-    thread.join()
     assert warnings.filters == before
     with pytest.warns(UserWarning, match="news"):
         warnings.warn("news", stacklevel=1)

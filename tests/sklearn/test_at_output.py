@@ -10,14 +10,8 @@ import pytest
 pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 pytestmark = pytest.mark.sklearn
 
+from sklearn import ensemble  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
-from sklearn.ensemble import (  # noqa: E402
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    VotingClassifier,
-)
 from sklearn.linear_model import LogisticRegression, SGDClassifier  # noqa: E402
 from sklearn.neural_network import MLPClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -98,7 +92,7 @@ _LOGISTIC = LogisticRegression()
         (_LOGISTIC, {"methods": ["predict_log_proba"]}),
         (_LOGISTIC, {"methods": ["predict_proba", "predict_log_proba"]}),
         (_LOGISTIC, {"options": {"zipmap": True}}),
-        (VotingClassifier([("a", _LOGISTIC)], voting="soft"), {}),
+        (ensemble.VotingClassifier([("a", _LOGISTIC)], voting="soft"), {}),
         (CalibratedClassifierCV(_LOGISTIC, cv=2), {}),
         (SGDClassifier(loss="modified_huber", random_state=0), {}),
     ],
@@ -145,7 +139,7 @@ def test_float32_perceptron_of_two_classes_ends_in_softmax(labels: str) -> None:
 @pytest.mark.parametrize("rate", [0.1, 1e4])
 def test_boosted_logits_far_from_zero_give_zeros(rate: float) -> None:
     x = _rows().astype(np.float64)
-    model = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(x, _LABELS["two"](_score(x)))
+    model = ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(x, _LABELS["two"](_score(x)))
     model.learning_rate = rate
     converted = onnxport.convert(model, inputs=x[:5], methods=["predict_proba", "predict_log_proba"])
     assert ("Softmax" in _operators(converted)) == (rate < 1)
@@ -166,8 +160,8 @@ def test_shares_of_several_classes_are_summed_in_order(
     x = np.round(_rows(), 1)  # few values: many equal shares
     y = np.random.default_rng(1).integers(0, classes, len(x))
     for model in (
-        RandomForestClassifier(30, max_depth=3, random_state=0).fit(x, y),
-        ExtraTreesClassifier(7, max_depth=2, random_state=0).fit(x, y),
+        ensemble.RandomForestClassifier(30, max_depth=3, random_state=0).fit(x, y),
+        ensemble.ExtraTreesClassifier(7, max_depth=2, random_state=0).fit(x, y),
     ):
         converted = onnxport.convert(model, inputs=x[:5], target_opset=opset)
         for count in (len(x), 1, 0):
@@ -184,11 +178,11 @@ def test_means_of_trees(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     monkeypatch.setattr(tree_ensemble, "_PART", part)
     x = np.round(_rows(), 1)
     y = _LABELS["two"](_score(x) + np.random.default_rng(1).normal(size=len(x)))
-    forest = RandomForestClassifier(31, max_depth=4, random_state=0).fit(x, y)
+    forest = ensemble.RandomForestClassifier(31, max_depth=4, random_state=0).fit(x, y)
     label, shares = onnxport.convert(forest, inputs=x[:5])(x)
     np.testing.assert_allclose(shares, forest.predict_proba(x), rtol=1e-12, atol=1e-15)
     assert np.array_equal(label, forest.predict(x))
-    values = RandomForestRegressor(31, max_depth=4, random_state=0).fit(x, _score(x))
+    values = ensemble.RandomForestRegressor(31, max_depth=4, random_state=0).fit(x, _score(x))
     np.testing.assert_allclose(_only(onnxport.convert(values, inputs=x[:5])(x)), values.predict(x), rtol=1e-12)
 
 

@@ -11,8 +11,8 @@ NETS = """
 import torch
 class Net(torch.nn.Module):
     def __init__(self):
-        super().__init__()
         torch.manual_seed(0)
+        super().__init__()
         self.dense = torch.nn.Linear(3, 4)
     def forward(self, x, shift):
         y = self.dense(x + shift).softmax(-1)

@@ -11,14 +11,6 @@ if TYPE_CHECKING:
     from onnxport.compat.sklearn_parts import TraceableCountVectorizer as TraceableCountVectorizer
     from onnxport.compat.sklearn_parts import TraceableTfidfVectorizer as TraceableTfidfVectorizer
 
-__all__ = [
-    "CastRegressor",
-    "CastTransformer",
-    "ReplaceTransformer",
-    "TraceableCountVectorizer",
-    "TraceableTfidfVectorizer",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
@@ -26,3 +18,12 @@ def __getattr__(name: str) -> Any:
     from onnxport.compat import sklearn_parts  # which imports scikit-learn
 
     return getattr(sklearn_parts, name)
+
+
+__all__ = [
+    "CastRegressor",
+    "CastTransformer",
+    "ReplaceTransformer",
+    "TraceableCountVectorizer",
+    "TraceableTfidfVectorizer",
+]

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from onnxport.frameworks.pytorch_checksums import checksum
-from onnxport.opset_maps.from_onnx.pytorch.traced import is_tensor_input, mark_tensor
+from onnxport.opset_maps.from_onnx.pytorch.traced import is_tensor_input, mapped, mark_tensor
 
 
 class RecordedModule(fx.GraphModule):
@@ -154,12 +154,4 @@ def _plain(value: Any) -> Any:
 
 
 def _linked(value: Any, nodes: list[fx.Node]) -> Any:
-    if isinstance(value, _Result):
-        return nodes[value.line]
-    if isinstance(value, (tuple, list)):
-        return type(value)(_linked(item, nodes) for item in value)
-    if isinstance(value, dict):
-        return {key: _linked(item, nodes) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(_linked(item, nodes) for item in (value.start, value.stop, value.step)))
-    return value
+    return mapped(value, lambda item: nodes[item.line] if isinstance(item, _Result) else item)

@@ -144,6 +144,17 @@ def leaves(item: object) -> list[Any]:
     return parts
 
 
+def mapped(item: object, change: Callable[[Any], Any]) -> Any:
+    """A nested argument with each of its `leaves` changed."""
+    if not isinstance(item, _NESTING):
+        return change(item)
+    if isinstance(item, dict):
+        return {key: mapped(part, change) for key, part in item.items()}
+    if isinstance(item, slice):
+        return slice(*(mapped(part, change) for part in (item.start, item.stop, item.step)))
+    return type(item)(mapped(part, change) for part in item)
+
+
 def _gather(items: Iterable[Any], parts: list[Any]) -> None:
     for item in items:
         if not isinstance(item, _NESTING):

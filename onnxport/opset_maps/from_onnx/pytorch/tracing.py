@@ -17,7 +17,15 @@ from onnxport.graph.names import is_written_constant, is_written_number
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Attributes, Paths, is_constant
 from onnxport.opset_maps.from_onnx.pytorch.stored import RecordedModule
-from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, is_tensor_input, leaves, twins
+from onnxport.opset_maps.from_onnx.pytorch.traced import (
+    CallRecorder,
+    Traced,
+    Worlds,
+    is_tensor_input,
+    leaves,
+    mapped,
+    twins,
+)
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
@@ -133,14 +141,11 @@ class Recorder(CallRecorder):
 
     def create_arg(self, a: object) -> Any:
         """An argument in the form that a graph holds."""
+        return mapped(a, self._argument)
+
+    def _argument(self, a: object) -> Any:
         if isinstance(a, Traced):
             return a.node if a.recorder is self else self.capture(a).node
-        if isinstance(a, (list, tuple)):
-            return type(a)(self.create_arg(item) for item in a)
-        if isinstance(a, dict):
-            return {key: self.create_arg(item) for key, item in a.items()}
-        if isinstance(a, slice):
-            return slice(*(self.create_arg(item) for item in (a.start, a.stop, a.step)))
         return a if a is None or a is Ellipsis or isinstance(a, _WRITTEN) else self.constant(a)
 
     def record(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.pytorch.results import form_of
-from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, Traced, Worlds, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, Traced, Worlds, leaves, mapped
 
 META = torch.device("meta")
 # Example sizes of dynamic dimensions in the two worlds: primes, so that no product of sizes is another size by chance. No two
@@ -151,24 +151,15 @@ def _evaluate(
         return function(*args, **kwargs) if special is None else special(fresh[world], *args, **kwargs)
 
 
-_SAME_IN_BOTH = frozenset((int, float, bool, str, type(None), torch.dtype))
-
-
 def in_world(item: object, world: int) -> Any:
     """An argument as it is in one of the two worlds, its tensors without content."""
-    if type(item) in _SAME_IN_BOTH:
-        return item
-    if isinstance(item, Traced):
-        return item.worlds[world]  # type: ignore[index]
-    if isinstance(item, torch.Tensor):
-        return item.detach().to(META)
-    if isinstance(item, (list, tuple)):
-        return type(item)(in_world(part, world) for part in item)
-    if isinstance(item, dict):
-        return {key: in_world(part, world) for key, part in item.items()}
-    if isinstance(item, slice):
-        return slice(*(in_world(part, world) for part in (item.start, item.stop, item.step)))
-    return item
+
+    def seen(part: object) -> object:
+        if isinstance(part, Traced):
+            return part.worlds[world]  # type: ignore[index]
+        return part.detach().to(META) if isinstance(part, torch.Tensor) else part
+
+    return mapped(item, seen)
 
 
 def _fallback(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], sizes: Sizes) -> Worlds | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +12,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from onnxport.opset_maps.from_onnx.sklearn.chains import Step, attributes_of, reads_step
 from onnxport.opset_maps.from_onnx.sklearn.patterns import Constant, Rows, attribute, carried, constant_of, matched, op
+
+T = TypeVar("T")
 
 ROWS = Rows()
 _INTEGERS = (ir.DataType.INT64, ir.DataType.INT32)
@@ -25,12 +27,17 @@ def _parts(value: ir.Value) -> list[ir.Value]:
     return [value]
 
 
+def _all_columns(value: ir.Value, read: Callable[[ir.Value], T | None]) -> list[T] | None:
+    """What `read` gives for each column of a value; None where it does not know one of them."""
+    known = [column for part in _parts(value) if (column := read(part)) is not None]
+    return known if len(known) == len(_parts(value)) else None
+
+
 @reads_step
 def one_hot_encoder(value: ir.Value) -> Step | None:
     """A column of zeros and ones for each category of each column, some of them left out."""
-    columns = [_one_hot(part) for part in _parts(value)]
-    known = [column for column in columns if column is not None]
-    if len(known) < len(columns) or not known:
+    known = _all_columns(value, _one_hot)
+    if known is None:
         return None
     unknown = {ignores for _, _, _, ignores in known}
     if len(unknown) > 1:
@@ -117,9 +124,8 @@ def _first_rows(categories: Sequence[np.ndarray]) -> np.ndarray:
 @reads_step
 def ordinal_encoder(value: ir.Value) -> Step | None:
     """The number of each column's category."""
-    columns = [_ordinal(part) for part in _parts(value)]
-    known = [column for column in columns if column is not None]
-    if len(known) < len(columns) or not known:
+    known = _all_columns(value, _ordinal)
+    if known is None:
         return None
     defaults = {unknown for _, _, unknown in known}
     if len(defaults) > 1:

@@ -12,14 +12,13 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import LabelBinarizer
 
+from onnxport.opset_maps.from_onnx.sklearn import patterns
 from onnxport.opset_maps.from_onnx.sklearn.chains import Step, classes_of, named, reads_outputs
 from onnxport.opset_maps.from_onnx.sklearn.patterns import (
-    Bound,
     Constant,
     Number,
     Op,
     Rows,
-    Shape,
     attribute,
     label_of,
     matched,
@@ -84,7 +83,7 @@ def perceptron_classifier(outputs: Sequence[ir.Value]) -> Iterator[Step]:
     if len(outputs) != 2:
         return
     share = op("Sigmoid", _LAST)
-    kinds: tuple[tuple[str, Shape], ...] = (
+    kinds: tuple[tuple[str, patterns.Shape], ...] = (
         ("softmax", op("Softmax", _LAST)),
         ("logistic", op("Concat", op("Sub", Number(1), share), share)),
     )
@@ -142,7 +141,7 @@ _WEIGHED_VOTE = op("ReduceSum", op("Mul", _HITS, _WEIGHTS))
 _WEIGHED_MEAN = op("Div", op("ReduceSum", op("Mul", _FOUND, _WEIGHTS)), op("ReduceSum", _WEIGHTS))
 
 
-def _fitted(kind: Any, bound: Bound, weights: str, targets: np.ndarray) -> Step:
+def _fitted(kind: Any, bound: patterns.Bound, weights: str, targets: np.ndarray) -> Step:
     """Neighbours fitted on the rows that the graph holds."""
     model = kind(int(bound["count"].reshape(-1)[0]), weights=weights)
     model.fit(np.asarray(bound["fitted"], np.float64), targets)

@@ -12,6 +12,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 
+from onnxport.opset_maps.from_onnx.sklearn import patterns
 from onnxport.opset_maps.from_onnx.sklearn.chains import (
     Step,
     classes_of,
@@ -20,12 +21,10 @@ from onnxport.opset_maps.from_onnx.sklearn.chains import (
     reads_outputs,
 )
 from onnxport.opset_maps.from_onnx.sklearn.patterns import (
-    Bound,
     Constant,
     Number,
     Op,
     Rows,
-    Shape,
     label_of,
     matched,
     matched_all,
@@ -37,14 +36,14 @@ _LINEAR = Op("Add", (op("MatMul", ROWS, Constant("coef")), Constant("intercept")
 _SCORES = Rows("scores")
 
 
-def _two(shape: Shape) -> Op:
+def _two(shape: patterns.Shape) -> Op:
     """Beside a share its rest."""
     return op("Concat", op("Sub", Number(1), shape), shape)
 
 
 _HUBER = op("Div", op("Add", op("Clip", _LINEAR, Number(-1), Number(1)), Number(1)), Number(2))
 # Of several classes the graph's label is that of the greatest share, and shares that round to 1 are equal where scores are not.
-_LOSSES: tuple[tuple[str, Shape], ...] = (
+_LOSSES: tuple[tuple[str, patterns.Shape], ...] = (
     ("hinge", _LINEAR),
     ("hinge", op("Concat", op("Mul", _LINEAR, Number(-1)), _LINEAR)),
     ("log_loss", _two(op("Sigmoid", _LINEAR))),
@@ -52,9 +51,9 @@ _LOSSES: tuple[tuple[str, Shape], ...] = (
 )
 
 
-def _register_gradient_descent(loss: str, shape: Shape) -> None:
+def _register_gradient_descent(loss: str, shape: patterns.Shape) -> None:
     @predicts(named(Rows("best")), shape)
-    def classifier(bound: Bound) -> Any:
+    def classifier(bound: patterns.Bound) -> Any:
         model = SGDClassifier(loss=loss)
         model.coef_ = np.ascontiguousarray(np.asarray(bound["coef"], np.float64).T)
         model.intercept_, model.classes_ = wide(bound["intercept"]), classes_of(bound)
@@ -70,7 +69,7 @@ _SOFT = op("Sigmoid", _SCORES)
 
 @predicts(named(_LINEAR), op("Softmax", _SCORES))
 @predicts(named(_LINEAR), op("Div", _SOFT, op("ReduceSum", op("Abs", _SOFT))))
-def logistic_regression(bound: Bound) -> Any:
+def logistic_regression(bound: patterns.Bound) -> Any:
     """Logistic regression in float64, for which ai.onnx.ml's classifier has no type."""
     coefficients, intercepts = np.asarray(bound["coef"], np.float64).T, wide(bound["intercept"])
     model = LogisticRegression()
@@ -84,7 +83,7 @@ def logistic_regression(bound: Bound) -> Any:
 
 @predicts(op("Add", op("MatMul", op("Sub", ROWS, Constant("mean")), Constant("coef")), Constant("intercept")))
 @predicts(_LINEAR)
-def linear_regression(bound: Bound) -> Any:
+def linear_regression(bound: patterns.Bound) -> Any:
     """x coefficients' + intercepts; what is subtracted from x is part of the intercepts."""
     coefficients = _by_target(bound)
     intercepts = np.broadcast_to(wide(bound["intercept"]), (len(coefficients),))
@@ -99,7 +98,7 @@ def linear_regression(bound: Bound) -> Any:
 
 
 @predicts(op("Exp", _LINEAR))
-def log_linear_regression(bound: Bound) -> Any:
+def log_linear_regression(bound: patterns.Bound) -> Any:
     """The exponential of a linear function: of a Poisson, gamma and Tweedie regression, which do not differ in it."""
     coefficients = _by_target(bound)
     if len(coefficients) != 1:
@@ -111,7 +110,7 @@ def log_linear_regression(bound: Bound) -> Any:
     return model
 
 
-def _by_target(bound: Bound) -> np.ndarray:
+def _by_target(bound: patterns.Bound) -> np.ndarray:
     """A row of coefficients for each target."""
     matrix = np.asarray(bound["coef"], np.float64)
     return np.ascontiguousarray(matrix[None] if matrix.ndim == 1 else matrix.T)
@@ -123,7 +122,7 @@ _DISTANCES = Op("Add", (Constant("squares"), op("Add", _SQUARES, _GEMM)), "dista
 
 
 @predicts(op("ArgMin", _DISTANCES), op("Sqrt", Rows("distances")))
-def k_means(bound: Bound) -> Any:
+def k_means(bound: patterns.Bound) -> Any:
     """The nearest center, and how far each is."""
     return _k_means(bound["centers"]), _k_means(np.asarray(bound["centers"], np.float64))
 
@@ -140,12 +139,12 @@ _JOINT = Rows("joint")
 _PROBABILITIES = op("Exp", op("Sub", _JOINT, op("ReduceLogSumExp", _JOINT)))
 
 
-def _bayes(*inputs: Shape, op_type: str = "Add") -> tuple[Shape, Shape]:
+def _bayes(*inputs: patterns.Shape, op_type: str = "Add") -> tuple[patterns.Shape, patterns.Shape]:
     return named(Op(op_type, inputs, "joint")), _PROBABILITIES
 
 
 @predicts(*_bayes(op("MatMul", ROWS, Constant("shares")), Constant("priors")))
-def multinomial_bayes(bound: Bound) -> Any:
+def multinomial_bayes(bound: patterns.Bound) -> Any:
     """Counts times the logarithms of each class's shares."""
     model = MultinomialNB()
     model.feature_log_prob_ = np.ascontiguousarray(np.asarray(bound["shares"], np.float64).T)
@@ -153,7 +152,7 @@ def multinomial_bayes(bound: Bound) -> Any:
 
 
 @predicts(*_bayes(ROWS, Constant("shares"), op_type="MatMul"))
-def complement_bayes(bound: Bound) -> Any:
+def complement_bayes(bound: patterns.Bound) -> Any:
     """Counts times weights, without the classes' shares where there are several."""
     model = ComplementNB()
     model.feature_log_prob_ = np.ascontiguousarray(np.asarray(bound["shares"], np.float64).T)
@@ -165,7 +164,7 @@ _EXPONENT = op("Mul", op("ReduceSum", op("Div", op("Pow", op("Sub", op("Reshape"
 
 
 @predicts(*_bayes(Constant("priors"), op("Sub", Constant("logs"), _EXPONENT)))
-def gaussian_bayes(bound: Bound) -> Any:
+def gaussian_bayes(bound: patterns.Bound) -> Any:
     """Normal distributions of each class."""
     model = GaussianNB()
     means = np.asarray(bound["means"], np.float64)
@@ -182,7 +181,7 @@ _GAPS = (Constant("gaps"), Constant("absent"))
 
 @predicts(*_bayes(op("Add", op("MatMul", op("Add", Number(0), _BITS), _GAPS[0]), _GAPS[1]), Constant("priors")))
 @predicts(*_bayes(op("Add", op("MatMul", _BITS, _GAPS[0]), _GAPS[1]), Constant("priors")))
-def bernoulli_bayes(bound: Bound) -> Any:
+def bernoulli_bayes(bound: patterns.Bound) -> Any:
     """Whether each column is above a level; the graph holds the logarithms of odds."""
     level = wide(bound["level"])
     if len(set(level.tolist())) != 1:
@@ -220,7 +219,7 @@ _NUMBERS = op("Cast", op("ArrayFeatureExtractor", ROWS, Constant("place")))
 _COLUMN = op("Transpose", op("ArrayFeatureExtractor", Constant("shares"), _NUMBERS))
 
 
-def _with_priors(model: Any, bound: Bound, width: int) -> Any:
+def _with_priors(model: Any, bound: patterns.Bound, width: int) -> Any:
     model.classes_ = classes_of(bound)
     count = len(model.classes_)
     priors = wide(bound["priors"]) if "priors" in bound else np.full(count, -np.log(count))

@@ -194,16 +194,9 @@ def grown_tree(grown: GrownTree, values: np.ndarray, features: int) -> Tree:
         features: number of columns of the rows.
     """
     nodes = np.zeros(len(grown.left), NODE_DTYPE)
-    for name, column in (
-        ("left_child", grown.left),
-        ("right_child", grown.right),
-        ("feature", grown.feature),
-        ("threshold", grown.threshold),
-        ("missing_go_to_left", grown.missing),
-        ("impurity", np.nan),
-        ("weighted_n_node_samples", np.nan),
-    ):
-        nodes[name] = column
+    nodes["left_child"], nodes["right_child"] = grown.left, grown.right
+    nodes["feature"], nodes["threshold"], nodes["missing_go_to_left"] = grown.feature, grown.threshold, grown.missing
+    nodes["impurity"] = nodes["weighted_n_node_samples"] = np.nan
     depth = np.zeros(len(nodes), np.int64)
     for place in np.flatnonzero(grown.left >= 0):  # a parent comes before its children
         depth[[grown.left[place], grown.right[place]]] = depth[place] + 1

@@ -19,14 +19,13 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from onnxport.opset_maps.from_onnx.sklearn import patterns
 from onnxport.opset_maps.from_onnx.sklearn.chains import Step, attributes_of, reads_step, transforms
 from onnxport.opset_maps.from_onnx.sklearn.patterns import (
-    Bound,
     Constant,
     Number,
     Op,
     Rows,
-    Shape,
     attribute,
     carried,
     constant_of,
@@ -56,7 +55,7 @@ _MIN_MAX = op("Add", op("Mul", ROWS, Constant("scale")), Constant("shift"))
 
 
 @transforms(op("Clip", _MIN_MAX, Constant("low"), Constant("high")), _MIN_MAX)
-def min_max_scaler(bound: Bound) -> Any:
+def min_max_scaler(bound: patterns.Bound) -> Any:
     """x * scale + shift, with the range of the limits where it clips."""
     clips = "low" in bound
     low, high = (float(wide(bound["low"])[0]), float(wide(bound["high"])[0])) if clips else (0.0, 1.0)
@@ -72,13 +71,13 @@ def min_max_scaler(bound: Bound) -> Any:
 
 
 @transforms(op("Div", ROWS, op("Sqrt", op("ReduceSumSquare", ROWS))))
-def normalizer(bound: Bound) -> Any:
+def normalizer(bound: patterns.Bound) -> Any:
     """Rows of length 1."""
     return Normalizer()
 
 
 @transforms(op("Where", op("Less", ROWS, Constant("level")), Number(0), Number(1)))
-def binarizer(bound: Bound) -> Any:
+def binarizer(bound: patterns.Bound) -> Any:
     """1 above a threshold."""
     return Binarizer(threshold=float(wide(bound["level"])[0]))
 
@@ -90,7 +89,7 @@ _CENTRED = op("Sub", ROWS, Constant("mean"))
     op("Div", op("MatMul", _CENTRED, Constant("matrix")), Constant("deviations")),
     op("MatMul", _CENTRED, Constant("matrix")),
 )
-def principal_components(bound: Bound) -> Any:
+def principal_components(bound: patterns.Bound) -> Any:
     """Rows less their mean, along orthogonal directions; with their deviations they are whitened."""
     components = np.asarray(bound["matrix"], np.float64).T
     if components.ndim != 2 or not _is_orthonormal(components):
@@ -104,7 +103,7 @@ def principal_components(bound: Bound) -> Any:
 
 
 @transforms(op("MatMul", ROWS, Constant("matrix")))
-def projection(bound: Bound) -> Any:
+def projection(bound: patterns.Bound) -> Any:
     """Orthogonal directions without a mean are of TruncatedSVD; others are a product with a matrix."""
     matrix = np.asarray(bound["matrix"], np.float64)
     if matrix.ndim != 2:
@@ -124,11 +123,11 @@ def _is_orthonormal(components: np.ndarray) -> bool:
 _ONES = op("Div", ROWS, ROWS)  # which skl2onnx makes of the rows
 
 
-def _imputed(shape: Shape) -> Op:
+def _imputed(shape: patterns.Shape) -> Op:
     return op("Imputer", shape)
 
 
-def _power(base: Shape, log: Shape, side: str, swapped: bool = False) -> Op:
+def _power(base: patterns.Shape, log: patterns.Shape, side: str, swapped: bool = False) -> Op:
     """(base ** power - 1) / power where that is no 0, else the logarithm; `swapped`, the other side of 0."""
     power = Constant(f"power{side}")
     raised = op("Pow", base, power)
@@ -147,12 +146,12 @@ _YEO_JOHNSON = op(
 _BOX_COX = _power(ROWS, _imputed(op("Log", ROWS)), "")
 
 
-def _scaled(shape: Shape) -> Op:
+def _scaled(shape: patterns.Shape) -> Op:
     return Op("Scaler", (shape,), "scaled")
 
 
 @transforms(_scaled(_YEO_JOHNSON), _YEO_JOHNSON)
-def yeo_johnson(bound: Bound) -> Any:
+def yeo_johnson(bound: patterns.Bound) -> Any:
     """A power of each column, of both signs; the graph makes 0 of missing values, which scikit-learn's leaves."""
     powers, below = wide(bound["power"]), wide(bound["power below"])
     powers = np.where(wide(bound["used"]) != 0, powers, 0.0)
@@ -162,12 +161,12 @@ def yeo_johnson(bound: Bound) -> Any:
 
 
 @transforms(_scaled(_BOX_COX), _BOX_COX)
-def box_cox(bound: Bound) -> Any:
+def box_cox(bound: patterns.Bound) -> Any:
     """A power of each column of positive numbers."""
     return _power_transformer(bound, "box-cox", np.where(wide(bound["used"]) != 0, wide(bound["power"]), 0.0))
 
 
-def _power_transformer(bound: Bound, method: str, powers: np.ndarray) -> Any:
+def _power_transformer(bound: patterns.Bound, method: str, powers: np.ndarray) -> Any:
     scales = "scaled" in bound
     model = PowerTransformer(method, standardize=scales)
     model.lambdas_, model.n_features_in_ = powers, len(powers)
@@ -178,7 +177,7 @@ def _power_transformer(bound: Bound, method: str, powers: np.ndarray) -> Any:
 
 
 @transforms(Op("Normalizer", (op("Mul", ROWS, Constant("idf")),), "scaled"), op("Mul", ROWS, Constant("idf")))
-def inverse_frequencies(bound: Bound) -> Any:
+def inverse_frequencies(bound: patterns.Bound) -> Any:
     """Counts of words times how rare these are, in rows of length 1 or as they are."""
     norm = None if "scaled" not in bound else str(attribute(bound["scaled"].producer(), "norm", "MAX")).lower()
     idf = wide(bound["idf"])
@@ -229,7 +228,7 @@ def _is_of_ones(value: ir.Value | None) -> bool:
     op("Div", op("Sub", ROWS, Constant("offset")), Constant("scale")),
     op("Div", ROWS, Constant("scale")),
 )
-def scaled(bound: Bound) -> Any:
+def scaled(bound: patterns.Bound) -> Any:
     """A scaler in float64, for which ai.onnx.ml's has no type; shapes that hold this one stand before it."""
     scale = wide(bound["scale"])
     return standard_scaler(wide(bound["offset"]) if "offset" in bound else np.zeros(len(scale)), 1.0 / scale)

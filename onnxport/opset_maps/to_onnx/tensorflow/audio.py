@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -79,6 +79,15 @@ def _coefficients(**given: Any) -> Callable[[Any], Any]:
     return lambda x: tf.raw_ops.Mfcc(spectrogram=x, sample_rate=16000, **given)
 
 
+class _Bands(TypedDict, total=False):
+    """Attributes of what is heard."""
+
+    upper_frequency_limit: float
+    lower_frequency_limit: float
+    filterbank_channel_count: int
+    dct_coefficient_count: int
+
+
 @tensorflow.lower(
     "Mfcc",
     cases=[
@@ -98,24 +107,21 @@ def mfcc(
     op: OpBuilder,
     spectrogram: ir.Value,
     sample_rate: ir.Value,
-    *,
-    upper_frequency_limit: float = 4000.0,
-    lower_frequency_limit: float = 20.0,
-    filterbank_channel_count: int = 40,
-    dct_coefficient_count: int = 13,
+    **bands: Unpack[_Bands],
 ) -> ir.Value:
     """The cosine transform of the logarithm of what a bank of triangles hears, in double."""
+    low, high = bands.get("lower_frequency_limit", 20.0), bands.get("upper_frequency_limit", 4000.0)
+    count, given = bands.get("filterbank_channel_count", 40), bands.get("dct_coefficient_count", 13)
     bins = spectrogram.shape[2] if spectrogram.shape is not None else None
     if not isinstance(bins, int) or bins < 2:
         raise UnsupportedOperator("Mfcc: the number of frequencies is only known when the model runs")
-    rate, count = float(static_int(op, sample_rate, "sample_rate")), filterbank_channel_count
-    bank = _bank(bins, rate, count, lower_frequency_limit, upper_frequency_limit)
+    bank = _bank(bins, float(static_int(op, sample_rate, "sample_rate")), count, low, high)
     used = np.flatnonzero(bank.any(axis=1))
     if not len(used):
         raise UnsupportedOperator("Mfcc: no frequency lies between the limits")
     heard = op.Slice(spectrogram, [int(used[0])], [int(used[-1]) + 1], [2])
     channels = op.MatMul(op.Sqrt(op.cast(heard, _DOUBLE)), op.const(bank[used[0] : used[-1] + 1], name="bank"))
     levels = op.Log(op.Where(op.Less(channels, _FLOOR), op.const(_FLOOR, _DOUBLE), channels))
-    angles = np.outer(np.arange(count) + 0.5, np.arange(dct_coefficient_count)) * np.pi / count
+    angles = np.outer(np.arange(count) + 0.5, np.arange(given)) * np.pi / count
     cosines = op.const(np.sqrt(2.0 / count) * np.cos(angles), name="cosines")
     return op.cast(op.MatMul(levels, cosines), _FLOAT)

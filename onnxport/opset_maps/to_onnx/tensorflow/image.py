@@ -35,6 +35,13 @@ def _mode(align_corners: bool = False, half_pixel_centers: bool = False) -> resi
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
+class _Kernel(TypedDict, total=False):
+    """Attributes of the kernel that weights pixels, TensorFlow's defaults where they are left out."""
+
+    kernel_type: str
+    antialias: bool
+
+
 def resized(op: OpBuilder, images: ir.Value, size: ir.Value, **attributes: Any) -> ir.Value:
     """ONNX Resize of the two spatial axes of a channels-last batch."""
     y = resize.resized(op, channels_first(op, images, "NHWC"), [int64(op, size)], **attributes)
@@ -151,9 +158,7 @@ def scale_and_translate(
     size: ir.Value,
     scale: ir.Value,
     translation: ir.Value,
-    *,
-    kernel_type: str = "lanczos3",
-    antialias: bool = True,
+    **kernel: Unpack[_Kernel],
 ) -> ir.Value:
     """Two matrix products with the kernel's weights."""
     sizes = static_ints(op, size, "size")
@@ -167,8 +172,7 @@ def scale_and_translate(
             size=[sizes[axis], 1],
             scale=[float(factors[axis]), 1.0],
             translation=[float(moves[axis]), 0.0],
-            kernel_type=kernel_type,
-            antialias=antialias,
+            **kernel,
         )
 
     return linear_map(op, images, sizes, apply)
@@ -197,9 +201,7 @@ def scale_and_translate_grad(
     original_image: ir.Value,
     scale: ir.Value,
     translation: ir.Value,
-    *,
-    kernel_type: str = "lanczos3",
-    antialias: bool = True,
+    **kernel: Unpack[_Kernel],
 ) -> ir.Value:
     """Two matrix products with the kernel's weights, transposed."""
     sizes = static_sizes(list(original_image.shape)[1:3]) if original_image.shape is not None else None
@@ -213,8 +215,7 @@ def scale_and_translate_grad(
             original_image=tf.zeros([1, sizes[axis], 1, dy.shape[-1]]),
             scale=[float(factors[axis]), 1.0],
             translation=[float(moves[axis]), 0.0],
-            kernel_type=kernel_type,
-            antialias=antialias,
+            **kernel,
         )
 
     return linear_map(op, grads, sizes, apply)

@@ -181,12 +181,12 @@ def _steps(name: str, taken: Any, axis: int | None, zero_point: Any) -> Callable
     return run
 
 
+_SCALES: tuple[tuple[int | None, int | list[int]], ...] = ((None, 3), (1, [3, 0, -2]))  # axes, and zero points
+
+
 @tensorflow.lower(
     "onnxport::DequantizeLinear",
-    cases=[
-        case(_steps("DequantizeLinear", tf.int8, None, 3), i32(5, 3)),
-        case(_steps("DequantizeLinear", tf.int8, 1, [3, 0, -2]), i32(5, 3)),
-    ],
+    cases=[case(_steps("DequantizeLinear", tf.int8, axis, zero), i32(5, 3)) for axis, zero in _SCALES],
 )
 def dequantize_linear(op: OpBuilder, x: ir.Value, scale: ir.Value, zero_point: ir.Value, axis: ir.Value) -> ir.Value:
     """The real numbers that whole ones stand for, with a scale for all or for each channel: what TFLite files compute with."""
@@ -197,10 +197,7 @@ def dequantize_linear(op: OpBuilder, x: ir.Value, scale: ir.Value, zero_point: i
 
 @tensorflow.lower(
     "onnxport::QuantizeLinear",
-    cases=[
-        case(_steps("QuantizeLinear", tf.float32, None, 3), f32(5, 3)),
-        case(_steps("QuantizeLinear", tf.float32, 1, [3, 0, -2]), f32(5, 3)),
-    ],
+    cases=[case(_steps("QuantizeLinear", tf.float32, axis, zero), f32(5, 3)) for axis, zero in _SCALES],
 )
 def quantize_linear(op: OpBuilder, x: ir.Value, scale: ir.Value, zero_point: ir.Value, axis: ir.Value) -> ir.Value:
     """The whole numbers that stand for real ones, halves to even, within their type."""

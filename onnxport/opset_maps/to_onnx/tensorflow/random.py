@@ -44,45 +44,33 @@ def _same_where_known(function: Draw) -> Draw:
     return draw
 
 
+_DRAWS: dict[str, Draw] = {
+    "Uniform": random.uniform,
+    "TruncatedNormal": random.truncated_normal,
+    "Normal": random.normal,
+}
+
+
 @tensorflow.lower(
-    "RandomUniform StatelessRandomUniform StatelessRandomUniformV2",
+    "RandomUniform StatelessRandomUniform StatelessRandomUniformV2 "
+    "RandomStandardNormal StatelessRandomNormal StatelessRandomNormalV2 "
+    "TruncatedNormal StatelessTruncatedNormal StatelessTruncatedNormalV2",
     cases=[
         case(lambda x: tf.floor(tf.random.uniform(tf.shape(x))) + x, f32(2, 3), dynamic=True),
         case(lambda x: tf.random.stateless_uniform([2, 3], _SEED) + x, f32(3)),
         case(lambda x: tf.floor(tf.random.stateless_uniform(tf.shape(x), _SEED)) + x, f32(2, 3), dynamic=True),
-    ],
-)
-@_same_where_known
-def random_uniform(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
-    """RandomUniform."""
-    return random.uniform(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
-
-
-@tensorflow.lower(
-    "RandomStandardNormal StatelessRandomNormal StatelessRandomNormalV2",
-    cases=[
         case(lambda x: tf.random.normal(tf.shape(x), stddev=0.0) + x, f32(2, 3), dynamic=True),
         case(lambda x: tf.random.stateless_normal([2, 3], _SEED) + x, f32(3)),
         case(lambda x: tf.random.stateless_normal(tf.shape(x), _SEED) * 0 + x, f32(2, 3), dynamic=True),
-    ],
-)
-@_same_where_known
-def random_normal(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
-    """RandomNormal."""
-    return random.normal(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
-
-
-@tensorflow.lower(
-    "TruncatedNormal StatelessTruncatedNormal StatelessTruncatedNormalV2",
-    cases=[
         case(lambda x: tf.cast(tf.abs(tf.random.truncated_normal([2, 3])) > 2.0, tf.float32) + x, f32(3)),
         case(lambda x: tf.random.stateless_truncated_normal([2, 3], _SEED) + x, f32(3)),
     ],
 )
 @_same_where_known
-def truncated_normal(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
-    """Normal numbers within two deviations, by the inverse of the distribution function."""
-    return random.truncated_normal(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
+def random_number(op: OpBuilder, shape: ir.Value, *state: ir.Value, **_: Any) -> ir.Value:
+    """RandomUniform, RandomNormal; normal numbers within two deviations by the inverse of the distribution function."""
+    draw = next(draw for part, draw in _DRAWS.items() if part in op.name)
+    return draw(op, int64(op, shape), op.result.dtype or ir.DataType.FLOAT)
 
 
 def _integers(op: OpBuilder, shape: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:

@@ -18,13 +18,12 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 TABLE.update(
+    {
+        f"REDUCE_{kind.upper()}": _reduction(getattr(tf, f"reduce_{kind}"))
+        for kind in ("prod", "max", "min", "any", "all")
+    },
     MEAN=_reduction(tf.reduce_mean),
     SUM=_reduction(tf.reduce_sum),
-    REDUCE_PROD=_reduction(tf.reduce_prod),
-    REDUCE_MAX=_reduction(tf.reduce_max),
-    REDUCE_MIN=_reduction(tf.reduce_min),
-    REDUCE_ANY=_reduction(tf.reduce_any),
-    REDUCE_ALL=_reduction(tf.reduce_all),
     SEGMENT_SUM=simple(tf.math.segment_sum),
     UNSORTED_SEGMENT_MAX=simple(tf.math.unsorted_segment_max),
     UNSORTED_SEGMENT_MIN=simple(tf.math.unsorted_segment_min),
