@@ -202,7 +202,7 @@ def compare(ours: Any, theirs: Any, case: Case, *, random: bool = False) -> str:
     wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
     a, b = ours.astype(wide), theirs.astype(wide)
     # The tests' absolute tolerance knows nothing of the type's precision: a few units in the last place of the output's
-    # scale are always allowed (see "what counts as equal" in docs/architecture.md).
+    # scale are always allowed (see docs/validation.md).
     finite = b[np.isfinite(b)]
     scale = float(np.abs(finite).max()) if finite.size else 0.0
     atol = max(case.atol, _ULPS * _EPSILON.get(str(theirs.dtype), 0.0) * scale)
