@@ -108,8 +108,8 @@ _AT_MOST_PRODUCT = frozenset(
     "Where Xor".split()
 )
 
-# Operators whose output has as many elements as their first operand.
-_AS_MANY = frozenset("Cast Flatten Identity Neg Reshape Squeeze Transpose Unsqueeze".split())
+# Operators whose output has the elements of their first operand, in its type.
+_AS_MANY = frozenset("Flatten Identity Neg Reshape Squeeze Transpose Unsqueeze".split())
 
 
 def elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset: int) -> int:

@@ -5,11 +5,13 @@ import time
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxport
 from onnxport import frameworks
+from onnxport.converters.from_onnx.blame import bounded
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.converters.watching import check_length
@@ -21,6 +23,7 @@ from onnxport.graph.guard.requests import with_shapes
 from onnxport.graph.guard.server import MemoryBound
 from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
+from onnxport.opset_maps.from_onnx.values import HostValue
 from onnxport.tracing.trust.onnx import check_model
 from onnxport.validation.input_sets import edges
 
@@ -348,3 +351,9 @@ def test_an_expression_that_backtracks_on_a_constant_takes_no_time():
     started = time.monotonic()
     onnxport.convert(parsed(text), to="pytorch", validate=False)
     assert time.monotonic() - started < 10
+
+
+def test_a_cast_to_a_wider_type_counts_more_than_its_operand():
+    node = ir.Node("", "Cast", [ir.Value(name="x")], [ir.AttrInt64("to", TensorProto.DOUBLE)])
+    counted = bounded(node, [HostValue(np.ones(1000, np.int8), ir.DataType.INT8)], 21, "", 1 << 20)
+    assert counted >= 4 * 1000

@@ -53,7 +53,7 @@ def _is_complete(graph: ir.Graph) -> bool:
             return False
         names.update(size.value for size in value.shape if not isinstance(size, int))
     names.discard(None)
-    return not settled_sizes(graph) and all(_is_known(node, names) for node in graph)
+    return all(_is_known(node, names) for node in graph) and not settled_sizes(graph)
 
 
 def _is_known(node: ir.Node, names: Set[str | None]) -> bool:
