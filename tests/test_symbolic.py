@@ -13,6 +13,7 @@ import onnxport
 rows = np.eye(4, dtype=np.float32)
 onnxport.convert(LogisticRegression().fit(rows, [0, 1, 0, 1]), inputs=rows, validate=False)
 """
+BESIDE_TORCH = f"import torch{CONVERTED}"
 SIZES = ("seq + 1", "max(a, 3) + b", "floor(a / 2) * sqrt(4)", "Mod(a, 2) + min(a, b)")
 COMPUTED = f"""
 import onnxport
@@ -32,7 +33,15 @@ def lines(program: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-@pytest.mark.parametrize("program", [CONVERTED, "from onnxport import convert", "from onnxport import OnnxModel"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        CONVERTED,
+        pytest.param(BESIDE_TORCH, marks=pytest.mark.pytorch),
+        "from onnxport import convert",
+        "from onnxport import OnnxModel",
+    ],
+)
 def test_a_conversion_without_symbolic_arithmetic_imports_no_sympy(program):
     assert lines(f"{program}\nimport sys; print('sympy' in sys.modules, 'onnx_ir' in sys.modules)") == ["False True"]
 

@@ -299,15 +299,22 @@ def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
 
 @contextmanager
 def _old_objects_left_alone() -> Iterator[None]:
-    """The garbage collector looks at objects of this block alone: all of a loaded framework's take it 0.1 s."""
-    if gc.get_freeze_count():  # the caller's own
-        yield
-        return
-    gc.freeze()
+    """The garbage collector looks at objects of this block alone, and seldom: all of a loaded framework's take it 0.1 s."""
+    first, *others = gc.get_threshold()
+    frozen = gc.get_freeze_count() > 0  # the caller's own
+    if not frozen:
+        gc.freeze()
+    gc.set_threshold(max(first, _COLLECTED_AFTER) if first else 0, *others)  # 0: the caller has turned it off
     try:
         yield
     finally:
-        gc.unfreeze()
+        gc.set_threshold(first, *others)
+        if not frozen:
+            gc.unfreeze()
+
+
+# New objects between two searches for garbage in cycles: with Python's own few hundred, those of a trace are searched many times.
+_COLLECTED_AFTER = 50_000
 
 
 def load(model: object, framework: str, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:

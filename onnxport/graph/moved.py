@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -22,6 +22,9 @@ from onnxport.graph.provenance import PREFIX
 
 MOVES = f"{PREFIX}moves"  # the metadata key of a tensor
 _CHUNK_BYTES = 1 << 20
+# What is copied at once of an array whose last axis becomes the first: few enough elements for a processor's near caches, and
+# enough along that axis to read whole cache lines.
+_FIRST, _OTHERS = 64, 1024
 _MOST = 64  # axes, and moves, that are read of a file's metadata
 
 
@@ -85,8 +88,28 @@ class MovedTensor(ir.LazyTensor):
         if not rows or self.dtype.bitwidth < 8:
             file.write(self.tobytes())
             return
+        whole, small = (np.empty((rows, *array.shape[1:]), array.dtype) for _ in range(2))
         for start in range(0, len(array), rows):
-            ir.Tensor(np.ascontiguousarray(array[start : start + rows]), dtype=self.dtype).tofile(file)
+            part = array[start : start + rows]
+            _copy(part, whole[: len(part)], small.reshape(-1))
+            ir.Tensor(whole[: len(part)], dtype=self.dtype).tofile(file)
+
+
+def _copy(source: np.ndarray, target: np.ndarray, small: np.ndarray) -> None:
+    """Copies; where elements beside each other lie along the first axis, by way of `small`, block by block as they lie."""
+    order = sorted(range(source.ndim), key=lambda axis: source.strides[axis] * (source.shape[axis] > 1) or inf)[::-1]
+    if source.ndim < 2 or order[-1]:
+        np.copyto(target, source)
+        return
+    back = sorted(range(source.ndim), key=order.__getitem__)
+    others = max(1, _OTHERS // prod(source.shape[2:]))
+    for top in range(0, source.shape[0], _FIRST):
+        for left in range(0, source.shape[1], others):
+            block = slice(top, top + _FIRST), slice(left, left + others)
+            lying = source[block].transpose(order)
+            near = small[: lying.size].reshape(lying.shape)
+            np.copyto(near, lying)
+            np.copyto(target[block], near.transpose(back))
 
 
 def restored(tensor: ir.TensorProtocol) -> tuple[ir.TensorProtocol, list[Move]]:

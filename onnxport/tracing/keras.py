@@ -127,7 +127,7 @@ def trace(
 def _functional(model: keras.Layer, structure: object, sized: object = None) -> tuple[Any, list[str], list[str] | None]:
     import tensorflow as tf
 
-    from onnxport.tracing.tensorflow_functions import traced
+    from onnxport.tracing.tensorflow_functions import traced_call
 
     tensors = keras.tree.flatten(structure)
     names = unique_names([item.name for item in tensors])
@@ -138,8 +138,7 @@ def _functional(model: keras.Layer, structure: object, sized: object = None) -> 
     def call(*flat: object) -> Any:
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
 
-    function = traced(tf.function(call), tuple(specs), {})
-    return function, names, output_names(model)
+    return traced_call(call, tuple(specs)), names, output_names(model)
 
 
 def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
@@ -150,9 +149,7 @@ def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
 
 
 def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object) -> Any:
-    import tensorflow as tf
-
-    from onnxport.tracing.tensorflow_functions import traced
+    from onnxport.tracing.tensorflow_functions import traced_call
     from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments
 
     if inputs is None and not kwargs:
@@ -172,7 +169,7 @@ def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | 
     # The traced function has the layer's own parameter names, and so do the graph's inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return traced(tf.function(call), (*specs, *named.values()), {})
+    return traced_call(call, (*specs, *named.values()))
 
 
 def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:

@@ -226,7 +226,7 @@ def _first(attempts: list[Attempt], model: object, example: Call, freezing: Sequ
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first, on_values = first or error, on_values or failed_on_values(error)
                     on_sizes = on_sizes or failed_on_sizes(error)
-                    if not registered and pytorch_classes.register_of(call):
+                    if not registered and pytorch_classes.register_of(call.module, call.args, call.kwargs):
                         first, registered, on_values = None, True, False
                         continue
                     break

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from onnxport.tracing import pytorch_caches
-from onnxport.tracing.pytorch_inputs import Call
 
 _registered: list[type] = []
 
@@ -91,12 +91,12 @@ def _register_mapping(kind: type) -> None:
     )
 
 
-def register_of(call: Call) -> bool:
-    """Registers the dataclasses that the model takes or gives; True if there were new ones."""
-    new = register(call.args, call.kwargs)
+def register_of(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Registers the dataclasses that the module takes or gives; True if there were new ones."""
+    new = register(args, kwargs)
     try:
         with torch.no_grad():
-            result = call.module(*call.args, **call.kwargs)
+            result = module(*args, **kwargs)
     except Exception:  # the model fails by itself; the error of tracing names it
         return new
     return register_results(result) or new

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from traceback import FrameSummary, StackSummary
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
+from torch.utils import _traceback
 
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
@@ -92,6 +96,27 @@ def traced_program(
     return program, tuple(dict.fromkeys(notes))
 
 
+@contextmanager
+def _unwritten() -> Iterator[None]:
+    """Has torch write no Python code for graphs that do not run, and read no source line of a frame that it drops.
+
+    Both take it a tenth of a trace.
+    """
+    summary = _traceback._extract_symbolized_tb
+    _traceback._extract_symbolized_tb = _summary
+    try:
+        with _use_lazy_graph_module(True):
+            yield
+    finally:
+        _traceback._extract_symbolized_tb = summary
+
+
+def _summary(frames: Sequence[dict[str, Any]], skip: int) -> StackSummary:
+    """A stack whose source lines are read when it is written."""
+    parts = [(frame["filename"], frame["line"], frame["name"]) for frame in reversed(frames[skip:])]
+    return StackSummary(FrameSummary(*part, lookup_line=False) for part in parts)
+
+
 def _program(
     call: Call,
     shapes: object,
@@ -100,7 +125,7 @@ def _program(
     modes: Sequence[TorchFunctionMode],
     hits: hits_of_all | None = None,
 ) -> ExportedProgram:
-    with quiet(), ExitStack() as stack:
+    with quiet(), _unwritten(), ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry  # no public form tells which operators are stateful
 
 from onnxport.errors import InvalidInputError, TracingError
 from onnxport.graph.names import positional, unique_names
@@ -16,6 +17,11 @@ from onnxport.tracing.tensorflow_names import output_name, tensors_of
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 from onnxport.tracing.tensorflow_reasons import reason
 
+# Stateful operators that call functions, which tell what they do, and those that read state.
+_CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While"})
+_READS = frozenset(
+    {"ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd", "LookupTableFindV2", "LookupTableSizeV2"}
+)
 _LISTED = "A list is one argument of the function: pass a tuple with an item for each, inputs=(x,)."
 
 
@@ -64,6 +70,27 @@ def traced(
         if hint and isinstance(error, (TypeError, ValueError)):
             raise InvalidInputError(f"the function can't be traced without example inputs: {hint}") from error
         raise TracingError(reason(error, otherwise)) from error
+
+
+def traced_call(call: Callable[..., Any], specs: tuple[Any, ...]) -> Any:
+    """The concrete function of a model's call on specs, in which reads of variables have no order if nothing but reads has one.
+
+    TensorFlow takes a tenth of the trace to order what acts on state; a call that does act on it is traced again, in order.
+
+    Raises:
+        TracingError: the user's code or TensorFlow fails while tracing.
+    """
+    function = traced(tf.function(call, experimental_attributes={"_disable_acd": True}), specs, {})
+    return traced(tf.function(call), specs, {}) if _acts(function.graph) else function
+
+
+def _acts(graph: Any) -> bool:
+    """Whether a graph, or a function that it calls, holds an operator that may do more than read state."""
+    kinds = {node.type for node in graph.get_operations()}
+    if kinds & _CALLS:
+        kinds.update(node.op for function in graph.as_graph_def().library.function for node in function.node_def)
+    definitions = [op_def_registry.get(kind) for kind in kinds - _CALLS - _READS]
+    return any(definition is None or definition.is_stateful for definition in definitions)
 
 
 def of_concrete(

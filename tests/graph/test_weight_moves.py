@@ -169,6 +169,29 @@ def test_bytes_are_those_of_the_moved_array(dtype):
     np.testing.assert_array_equal(restored(moved)[0].numpy(), array)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((1500, 130), (1, 0)),
+        ((65, 2100), (1, 0)),
+        ((3, 5, 70, 130), (3, 2, 0, 1)),
+        ((3, 5, 70, 1), (2, 3, 0, 1)),
+        ((2, 1100, 67), (2, 0, 1)),
+        ((2, 40, 67), (0, 2, 1)),
+        ((70, 1, 1300), (2, 1, 0)),
+        ((0, 7), (1, 0)),
+        ((9,), (0,)),
+    ],
+)
+def test_arrays_of_any_order_are_written_as_they_are_read(shape, order, dtype):
+    array = np.random.default_rng(0).integers(0, 255, shape).astype(dtype)
+    moved = MovedTensor.of(ir.Tensor(array), [Move("Transpose", order)])
+    file = io.BytesIO()
+    moved.tofile(file)
+    assert file.getvalue() == np.ascontiguousarray(array.transpose(order)).tobytes()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -348,7 +348,7 @@ class _Lowering:
 
     def _entry(self, node: Any) -> Entry | None:
         """The map's entry for a node; an operator type that is the name of a library function is a call of it."""
-        is_complex = any(tensor.dtype.is_complex for tensor in (*node.inputs, *node.outputs))
+        is_complex = any(tensor.dtype in _COMPLEX for tensor in (*node.inputs, *node.outputs))
         name = None if is_complex else free_form(node)
         result = table.find(name or node.type, accepts_complex=is_complex)
         if result is None and self.program.has_function(node.type):
@@ -411,7 +411,9 @@ def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
     return op.initializer(variable.name, ir.Tensor(array, dtype=variable.dtype))
 
 
-_HANDLES = frozenset({dtypes.resource, dtypes.variant})  # looked up by hash: comparing types of TensorFlow is slow
+# Looked up by hash: comparing types of TensorFlow is slow.
+_HANDLES = frozenset({dtypes.resource, dtypes.variant})
+_COMPLEX = frozenset({dtypes.complex64, dtypes.complex128})
 
 
 def _expected(tensor: Any) -> Expected | None:

@@ -21,6 +21,7 @@ class State:
     """What variables hold after the writes so far; of a write in a branch or a loop nothing is known afterwards."""
 
     WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
+    _ORDERED = WRITES | _CALLS | {"ReadVariableOp"}
     # What TensorFlow 1 keeps in its graph: read when the model is converted.
     SOURCES = frozenset({"VariableV2", "Variable", "HashTableV2", "MutableHashTableV2"})
 
@@ -57,7 +58,7 @@ class State:
 
     def before(self, node: Any) -> list[Any]:
         """The reads and writes that have to come before a read, a write or a call."""
-        if node.type not in (*self.WRITES, *_CALLS, "ReadVariableOp"):
+        if node.type not in self._ORDERED:
             return []
         return [item for item in node.control_inputs if item.type in self.WRITES or self._is_ordered(item)]
 

@@ -56,7 +56,9 @@ class ControlFlow:
     def __init__(self, graph: Any) -> None:
         self._frames: dict[str, LoopFrame] = {}
         entries: dict[str, list[Any]] = {}
+        self._merges = False
         for node in graph.get_operations():
+            self._merges |= node.type in MERGE
             if node.type in ENTER:
                 entries.setdefault(node.get_attr("frame_name").decode(), []).append(node)
         for name, enters in entries.items():
@@ -70,10 +72,10 @@ class ControlFlow:
 
     def operands(self, node: Any) -> Iterable[Any]:
         """The tensors that a node needs: of an Exit those that enter the loop, of a Merge those that enter its branches."""
-        frame = self.frame(node)
+        frame = self.frame(node) if self._frames else None
         if frame is not None:
             return frame.entering
-        if node.type in MERGE:
+        if self._merges and node.type in MERGE:
             predicate, switches = branch(node)
             return [predicate, *(switch.inputs[0] for switch in switches)]
         return node.inputs
