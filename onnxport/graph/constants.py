@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnxport.errors import MapEntryError, UnsupportedOperator
@@ -61,13 +60,11 @@ def constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.Tens
     return ir.Tensor(array, dtype=dtype, name=name)
 
 
-def small_constants(
-    values: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]
-) -> dict[str, onnx.TensorProto]:
+def small_constants(values: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]) -> dict[str, np.ndarray]:
     """The constants among a node's operands by name, as far as shape inference may ask for their elements."""
     pairs = [(value.name or "", array) for value, array in zip(values, arrays, strict=True) if value is not None]
-    known = [(name, array) for name, array in pairs if array is not None and array.size <= _SMALL]
-    return {name: onnx.numpy_helper.from_array(array) for name, array in known if array.dtype.kind in "iufb"}
+    known = ((name, array) for name, array in pairs if array is not None and array.size <= _SMALL)
+    return {name: array for name, array in known if array.dtype.kind in "iufb"}
 
 
 # Operators that give float32's digits on double operands: their definition holds float32 constants, or a kernel (Erf, Shrink)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import defs
@@ -14,7 +15,7 @@ from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import schema as schemas
 from onnxport.graph.protos import has_map, set_type
 
-Known = Mapping[str, onnx.TensorProto]
+Known = Mapping[str, np.ndarray]
 Dims = Iterable[int | ir.SymbolicDim | None]
 # Gives the shape of a node's first result from that of its first operand, whose type is known; None where it can't.
 Rule = Callable[[ir.Node, ir.Value, ir.Shape, Known], Dims | None]
@@ -35,7 +36,7 @@ def _reshaped(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> 
     sizes = node.inputs[1] if len(node.inputs) == 2 else None
     if sizes is None or not sizes.name or sizes.name not in known:
         return None
-    wanted = [int(n) for n in onnx.numpy_helper.to_array(known[sizes.name])]
+    wanted = known[sizes.name].tolist()
     if not shape.is_static():
         return [None] if wanted == [-1] else None
     return wanted if min(wanted, default=1) > 0 and prod(wanted) == prod(shape.numpy()) else None
@@ -138,9 +139,7 @@ def _fits(size: int | ir.SymbolicDim, into: int | ir.SymbolicDim) -> bool:
 _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
 
 
-def infer_outputs(
-    schema: defs.OpSchema, node: ir.Node, opsets: tuple[tuple[str, int], ...], known: dict[str, onnx.TensorProto]
-) -> None:
+def infer_outputs(schema: defs.OpSchema, node: ir.Node, opsets: tuple[tuple[str, int], ...], known: Known) -> None:
     """Sets type and shape of the node's outputs by the schema's own inference function.
 
     The node's values are named, its inputs typed; nodes with subgraphs are left alone. `opsets` are pairs of domain and
@@ -162,8 +161,9 @@ def infer_outputs(
     typed = ((value.name or "", schemas.type_proto(value)) for value in node.inputs if value is not None)
     types = {name: known_type for name, known_type in typed if known_type is not None}
     imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
+    data = {name: onnx.numpy_helper.from_array(array) for name, array in known.items()}
     try:
-        inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
+        inferred = infer_node_outputs(schema, proto, types, input_data=data, opset_imports=imports, ir_version=10)
     except (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         shapes = ", ".join(
             f"{value.type}{list(value.shape) if value.shape is not None else '?'}" if value is not None else "-"

@@ -24,7 +24,7 @@ MOVES = f"{PREFIX}moves"  # the metadata key of a tensor
 _CHUNK_BYTES = 1 << 20
 # What is copied at once of an array whose last axis becomes the first: few enough elements for a processor's near caches, and
 # enough along that axis to read whole cache lines.
-_FIRST, _OTHERS = 64, 1024
+_FIRST, _OTHERS = 128, 512
 _MOST = 64  # axes, and moves, that are read of a file's metadata
 
 

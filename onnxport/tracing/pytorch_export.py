@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from traceback import FrameSummary, StackSummary
-from typing import Any
+from types import FrameType
+from typing import NamedTuple
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import proxy
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
+from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils import _traceback
 
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
@@ -98,23 +100,50 @@ def traced_program(
 
 @contextmanager
 def _unwritten() -> Iterator[None]:
-    """Has torch write no Python code for graphs that do not run, and read no source line of a frame that it drops.
+    """Has torch leave out what nothing reads, a fifth of a trace.
 
-    Both take it a tenth of a trace.
+    That is Python code of graphs that do not run, text of frames that it drops, and a second record of results beside ``val``.
     """
-    summary = _traceback._extract_symbolized_tb
-    _traceback._extract_symbolized_tb = _summary
+    captured, metadata = proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata
+    proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata = _Stack, _no_metadata
     try:
         with _use_lazy_graph_module(True):
             yield
     finally:
-        _traceback._extract_symbolized_tb = summary
+        proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata = captured, metadata
 
 
-def _summary(frames: Sequence[dict[str, Any]], skip: int) -> StackSummary:
-    """A stack whose source lines are read when it is written."""
-    parts = [(frame["filename"], frame["line"], frame["name"]) for frame in reversed(frames[skip:])]
-    return StackSummary(FrameSummary(*part, lookup_line=False) for part in parts)
+def _no_metadata(result: torch.Tensor) -> None:
+    """What stands in a node's ``tensor_meta``."""
+
+
+class _Frame(NamedTuple):
+    """What `traceback.StackSummary.from_list` takes: the source line is read then."""
+
+    filename: str
+    lineno: int
+    name: str
+    line: str | None = None
+
+
+class _Stack(NamedTuple):
+    """The Python frames of a node, read as they are; torch's own class has each of them written out first."""
+
+    frames: list[_Frame]
+
+    @classmethod
+    def extract(cls) -> _Stack:
+        """The stack of the caller, the outermost frame first."""
+        frames: list[_Frame] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            frames.append(_Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            frame = frame.f_back
+        return cls(frames[::-1])
+
+    def summary(self) -> list[_Frame]:
+        """The frames."""
+        return self.frames
 
 
 def _program(
@@ -125,7 +154,10 @@ def _program(
     modes: Sequence[TorchFunctionMode],
     hits: hits_of_all | None = None,
 ) -> ExportedProgram:
-    with quiet(), _unwritten(), ExitStack() as stack:
+    without = (
+        nullcontext() if strict else _unwritten()
+    )  # of Dynamo's graph torch asks what writing its code leaves behind
+    with quiet(), without, ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None

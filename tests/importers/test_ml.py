@@ -416,3 +416,16 @@ def test_a_zipmap_is_a_vector_for_each_label(to, labels, tmp_path):
     np.testing.assert_allclose(
         np.stack([np.asarray(maps[key]) for key in labels], axis=1), model.predict_proba(x), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "to", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("pytorch", "tensorflow", "keras")]
+)
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_a_category_unknown_to_an_encoder_is_an_error(to, dtype):
+    known, unknown = np.array([[3], [0], [-1]], dtype), np.array([[3], [5], [0]], dtype)
+    row = ml("OneHotEncoder", [known], cats_int64s=[3, -1, 0], zeros=0)
+    module = require_import(row.ir(), to, (known,))
+    given = __import__("torch").from_numpy(unknown) if to == "pytorch" else unknown
+    with pytest.raises(Exception, match=r"index 3 is out of bounds|indices\[1,0\] = 3 is not in"):
+        module(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError, TracingError  # noqa: E402
+from onnxport.tracing import pytorch_export  # noqa: E402
 from tests.evidence import require_equal  # noqa: E402
 from tests.pytorch.exporting import exported  # noqa: E402
 
@@ -285,3 +287,22 @@ def test_a_branch_on_a_size_is_noted(function: Callable[[Tensor], Tensor], condi
     assert [item for item in notes if "decides on sizes" in item] == (
         [f"the trace holds only where {condition}: the model decides on sizes"] if condition else []
     )
+
+
+@pytest.mark.parametrize("module", [Cells(), Branches()], ids=lambda item: type(item).__name__)
+def test_nodes_know_their_lines_as_torch_writes_them(module):
+    """Frames are read without torch's own class, which writes out each of them."""
+    batch = {0: torch.export.Dim("batch", min=2)}
+    x = torch.ones(2, 3) if isinstance(module, Branches) else torch.ones(2, 5, 3)
+
+    def lines() -> list[str]:
+        program = torch.export.export(module, (x,), dynamic_shapes=(batch,), strict=False)
+        stacks = (node.stack_trace or "" for node in program.graph.nodes)
+        return [re.sub(r"<eval_with_key>\.\d+", "generated", stack) for stack in stacks]  # numbered in a process
+
+    with torch.no_grad():
+        expected = lines()
+        with pytorch_export._unwritten():
+            result = lines()
+    assert result == expected
+    assert any("test_tracing.py" in line for line in result)

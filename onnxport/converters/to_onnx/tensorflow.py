@@ -420,7 +420,8 @@ def _expected(tensor: Any) -> Expected | None:
     """The type of a tensor in TensorFlow; a complex one is a pair of real ones along a last axis."""
     if tensor.dtype in _HANDLES:
         return None
-    shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+    known = tensor.shape
+    shape = tuple(known.as_list()) if known.rank is not None else None
     dtype = dtype_of(tensor.dtype)
     if dtype in PART_TYPES:
         return Expected(PART_TYPES[dtype], (*shape, 2) if shape is not None else None)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case, f32, i64
 from onnxport.opset_maps.from_onnx.axes import part
-from onnxport.opset_maps.from_onnx.cases import graph
+from onnxport.opset_maps.from_onnx.cases import graph, ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows, ml_op
 from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
@@ -191,18 +191,27 @@ def category_mapper(
     return _translated(xp, x, np.asarray(cats_int64s, np.int64), cats_strings, default_int64, default_string)
 
 
-@ml_op("OneHotEncoder", "float[N, 3] y", "cats_int64s = [3, -1, 0]", i64(9))
+_KNOWN = ml_node("OneHotEncoder", "float[N, 1, 3] y", "cats_int64s = [3, -1, 0], zeros = 0", np.array([[0], [3], [-1]]))
+
+
+@ml_op("OneHotEncoder", "float[N, 3] y", "cats_int64s = [3, -1, 0]", i64(9), cases=[_KNOWN])
 def one_hot_encoder(
     xp: Namespace, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Strings = (), zeros: int = 1
 ) -> Tensor:
-    """A new last axis, 1 at the category's place; all 0 for a value that is no category. FLOAT."""
-    if not zeros:
-        raise UnsupportedOperator("zeros=0 makes an unknown category an error, which a traced graph can't raise")
+    """A new last axis, 1 at the category's place. FLOAT.
+
+    A value that is no category has zeros there, or with `zeros` 0 a place outside of what is looked up, which frameworks refuse.
+    """
     if cats_strings:
         keys: Array = np.asarray(cats_strings, object)
     else:
         keys = np.asarray(cats_int64s, np.int64)
         x = xp.astype(x, ir.DataType.INT64)
+    if not zeros:
+        place = xp.lookup(x, keys)
+        return xp.take(
+            xp.constant(np.eye(len(keys), dtype=np.float32)), xp.where(xp.less(place, 0), len(keys), place), 0
+        )
     hits = xp.equal(xp.expand_dims(x, [xp.ndim(x)]), xp.constant(keys, ir.DataType.STRING if cats_strings else None))
     return xp.astype(hits, ir.DataType.FLOAT)
 
