@@ -154,9 +154,8 @@ def _program(
     modes: Sequence[TorchFunctionMode],
     hits: hits_of_all | None = None,
 ) -> ExportedProgram:
-    without = (
-        nullcontext() if strict else _unwritten()
-    )  # of Dynamo's graph torch asks what writing its code leaves behind
+    # Dynamo's graph is asked for what writing its code leaves behind.
+    without = nullcontext() if strict else _unwritten()
     with quiet(), without, ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
