@@ -91,8 +91,10 @@ class MovedTensor(ir.LazyTensor):
         whole, small = (np.empty((rows, *array.shape[1:]), array.dtype) for _ in range(2))
         for start in range(0, len(array), rows):
             part = array[start : start + rows]
-            _copy(part, whole[: len(part)], small.reshape(-1))
-            ir.Tensor(whole[: len(part)], dtype=self.dtype).tofile(file)
+            if not part.flags.c_contiguous:
+                _copy(part, whole[: len(part)], small.reshape(-1))
+                part = whole[: len(part)]
+            ir.Tensor(part, dtype=self.dtype).tofile(file)
 
 
 def _copy(source: np.ndarray, target: np.ndarray, small: np.ndarray) -> None:

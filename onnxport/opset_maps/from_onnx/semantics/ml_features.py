@@ -200,7 +200,8 @@ def one_hot_encoder(
 ) -> Tensor:
     """A new last axis, 1 at the category's place. FLOAT.
 
-    A value that is no category has zeros there, or with `zeros` 0 a place outside of what is looked up, which frameworks refuse.
+    A value that is no category has zeros there. With `zeros` 0 it is looked up at a place outside: an error, or NaN on devices
+    that do not check places.
     """
     if cats_strings:
         keys: Array = np.asarray(cats_strings, object)
@@ -209,9 +210,9 @@ def one_hot_encoder(
         x = xp.astype(x, ir.DataType.INT64)
     if not zeros:
         place = xp.lookup(x, keys)
-        return xp.take(
-            xp.constant(np.eye(len(keys), dtype=np.float32)), xp.where(xp.less(place, 0), len(keys), place), 0
-        )
+        unknown = xp.less(place, 0)
+        hits = xp.take(xp.constant(np.eye(len(keys), dtype=np.float32)), xp.where(unknown, len(keys), place), 0)
+        return xp.where(xp.expand_dims(unknown, [xp.ndim(x)]), math.nan, hits)
     hits = xp.equal(xp.expand_dims(x, [xp.ndim(x)]), xp.constant(keys, ir.DataType.STRING if cats_strings else None))
     return xp.astype(hits, ir.DataType.FLOAT)
 
