@@ -80,6 +80,12 @@ def _labels(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Di
     return shape if len(_LABEL_VALUES.keys() & node.attributes.keys()) == 1 else None
 
 
+def _of_trees(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    # whose nodes and leaves would be written as a proto
+    targets = node.attributes.get_int("n_targets", 0)
+    return [shape[0], targets] if targets and shape.rank() == 2 else None
+
+
 _LABEL_VALUES = {
     "values_int64s": ir.DataType.INT64,
     "values_strings": ir.DataType.STRING,
@@ -100,6 +106,8 @@ _RULES: dict[str, Rule] = {
     "Reshape": _reshaped,
     "StringSplit": _split_strings,
     "Transpose": _transposed,
+    "TreeEnsemble": _of_trees,
+    "TreeEnsembleRegressor": _of_trees,
 }
 
 
@@ -116,6 +124,8 @@ def _inferred_by_rule(schema: defs.OpSchema, node: ir.Node, known: Known) -> boo
         return False
     if node.op_type in _COMPARE_BOTH:
         dtype = ir.DataType.BOOL
+    elif node.op_type == "TreeEnsembleRegressor":
+        dtype = ir.DataType.FLOAT
     elif rule is _labels:
         dtype = next(kind for name, kind in _LABEL_VALUES.items() if name in node.attributes)
     node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), ir.Shape(shape)

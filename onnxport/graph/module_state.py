@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -64,13 +65,14 @@ class ModuleState:
 
 
 def written(state: ModuleState) -> str:
-    """The state as text."""
+    """The state as text; buffers and numbers that are among the keys by their places there."""
     keys = [key if key == holder else [key, holder] for key, holder in state.keys]
+    places: dict[str, int | str] = {key: place for place, key in enumerate(keys) if isinstance(key, str)}
     parts = {
         "keys": keys,
-        "buffers": sorted(state.buffers),
+        "buffers": [places.get(name, name) for name in sorted(state.buffers)],
         "transient": sorted(state.transient),
-        "numbers": dict(state.numbers),
+        "numbers": [[places.get(name, name), number] for name, number in state.numbers],
         "contents": {
             key: [item.dtype, list(item.shape), base64.b64encode(item.data).decode()] for key, item in state.contents
         },
@@ -92,8 +94,10 @@ def read(metadata: Mapping[str, str]) -> ModuleState:
     try:
         parts = json.loads(metadata.get(STATE, "{}"))
         keys = tuple((item, item) if isinstance(item, str) else (item[0], item[1]) for item in parts.get("keys", ()))
-        names = {kind: frozenset(parts.get(kind, ())) for kind in ("buffers", "transient")}
-        numbers = tuple((name, int(number)) for name, number in parts.get("numbers", {}).items())
+        names = {kind: frozenset(_names(parts.get(kind, ()), keys)) for kind in ("buffers", "transient")}
+        given = parts.get("numbers", ())
+        named = given.items() if isinstance(given, dict) else given  # as files before this form have it
+        numbers = tuple((name, int(number)) for item, number in named for name in _names([item], keys))
         unused = tuple(parts.get("unused", ()))
         cached = tuple(parts.get("cached", {}).items())
         contents = tuple(
@@ -103,11 +107,16 @@ def read(metadata: Mapping[str, str]) -> ModuleState:
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, RecursionError):  # written by someone else
         return ModuleState()
     texts = [*(name for pair in keys for name in pair), *(name for kind in names.values() for name in kind), *unused]
-    texts += [text for pair in cached for text in pair]
+    texts += [text for pair in cached for text in pair] + [name for name, _ in numbers]
     if not all(isinstance(name, str) and name for name in texts) or not all(_is_whole(item) for _, item in contents):
         return ModuleState()
     counts = tuple(item for item in numbers if _is_count(item[1]))
     return ModuleState(keys, names["buffers"], names["transient"], counts, contents, unused, cached)
+
+
+def _names(items: Sequence[object], keys: Sequence[tuple[str, str]]) -> list[Any]:
+    """Names that are written as they are, or by their places among the keys."""
+    return [keys[item][0] if type(item) is int and item >= 0 else item for item in items]
 
 
 def _is_whole(item: Content) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 PRODUCED = "onnxport.outputs"  # the metadata key of the file
@@ -48,8 +48,15 @@ def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
 
 
 def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
-    """The outputs as text, under the names that they have in the end."""
-    return json.dumps([asdict(replace(output, name=name)) for output, name in zip(outputs, names, strict=True)])
+    """The outputs as text, under the names that they have in the end; what is as by default is left out.
+
+    >>> written([Output("label", "predict")], ["y"])
+    '[{"name":"y","method":"predict"}]'
+    """
+    usual = {field.name: field.default for field in fields(Output)}
+    items = [asdict(replace(output, name=name)) for output, name in zip(outputs, names, strict=True)]
+    given = [{key: value for key, value in item.items() if value != usual[key]} for item in items]
+    return json.dumps(given, separators=(",", ":"))
 
 
 def read(metadata: Mapping[str, str]) -> tuple[Output, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -62,7 +63,17 @@ class Source:
         return ", ".join(part for part in (scope, place) if part)
 
     def metadata(self) -> dict[str, str]:
-        """The entries of a node's ``metadata_props``."""
+        """The entries of a node's ``metadata_props``; a name that is the module's is not written twice."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        fields = {"op": self.op, "name": self.name, "module": self.module, "source": place}
+        name = self.name if self.name != self.module else ""
+        fields = {"op": self.op, "name": name, "module": self.module, "source": place}
         return {PREFIX + key: value for key, value in fields.items() if value}
+
+
+def source_name(props: Mapping[str, str]) -> str:
+    """The name of the source's node by a node's ``metadata_props``, as `Source.metadata` writes them; "" where they tell none.
+
+    >>> source_name(Source("Conv2D", "head", "head").metadata()), source_name(Source("Add", "add", "head").metadata())
+    ('head', 'add')
+    """
+    return props.get(f"{PREFIX}name") or props.get(f"{PREFIX}module", "")

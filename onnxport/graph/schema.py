@@ -157,7 +157,9 @@ def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
     kind = ir.AttributeType(declared.type.value)  # type: ignore[attr-defined]  # an enum, which onnx's stub does not say
     if kind not in _ATTRIBUTES:
         raise MapEntryError(f"ONNX {schema.name}: attributes of type {kind.name} can't be written ({name!r})")
-    if kind == ir.AttributeType.TENSOR and not isinstance(value, ir.TensorProtocol):
+    if kind == ir.AttributeType.TENSOR and isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        value = ir.Tensor(value)  # many times faster than onnx-ir's looking for what else it may be
+    elif kind == ir.AttributeType.TENSOR and not isinstance(value, ir.TensorProtocol):
         value = ir.tensor(np.asarray(value))
     if kind in (ir.AttributeType.INTS, ir.AttributeType.FLOATS) and isinstance(value, np.ndarray):
         value = value.tolist()  # many times faster than onnx-ir's reading of NumPy's numbers one by one

@@ -135,10 +135,10 @@ def _functional(model: keras.Layer, structure: object, sized: object = None) -> 
     parts = zip(shapes, tensors, names, strict=True)
     specs = [tf.TensorSpec(shape, item.dtype, name=name) for shape, item, name in parts]
 
-    def call(*flat: object) -> Any:
+    def call_of_model(*flat: object) -> Any:
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
 
-    return traced_call(call, tuple(specs)), names, output_names(model)
+    return traced_call(call_of_model, tuple(specs)), names, output_names(model)
 
 
 def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
@@ -163,13 +163,14 @@ def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | 
     specs, named = dynamic.specs(args, named, parameters)
     names = [*positional(parameters, len(specs)), *named]
 
-    def call(*flat: object) -> Any:
+    def call_of_model(*flat: object) -> Any:
         return model(*flat[: len(specs)], **dict(zip(named, flat[len(specs) :], strict=True)), training=False)
 
     # The traced function has the layer's own parameter names, and so do the graph's inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return traced_call(call, (*specs, *named.values()))
+    parameters_of_call = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    call_of_model.__signature__ = parameters_of_call  # type: ignore[attr-defined]
+    return traced_call(call_of_model, (*specs, *named.values()))
 
 
 def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:

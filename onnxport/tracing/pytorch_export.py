@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from onnxport.frameworks.pytorch_levels import levels_kept
 from onnxport.frameworks.pytorch_log import quiet
 from onnxport.tracing import pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_arithmetic import arithmetic_remembered
 from onnxport.tracing.pytorch_awareness import UNASKED, askers_noticed
 from onnxport.tracing.pytorch_builtins import sizes_kept
 from onnxport.tracing.pytorch_constants import known_constants
@@ -107,7 +108,7 @@ def _unwritten() -> Iterator[None]:
     captured, metadata = proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata
     proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata = _Stack, _no_metadata
     try:
-        with _use_lazy_graph_module(True):
+        with _use_lazy_graph_module(True), arithmetic_remembered():
             yield
     finally:
         proxy.CapturedTraceback, proxy_tensor._extract_tensor_metadata = captured, metadata

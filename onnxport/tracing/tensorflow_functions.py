@@ -16,6 +16,7 @@ from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, param
 from onnxport.tracing.tensorflow_names import output_name, tensors_of
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 from onnxport.tracing.tensorflow_reasons import reason
+from onnxport.tracing.tensorflow_stacks import users_stacks
 
 # Stateful operators that call functions, which tell what they do, and those that read state.
 _CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While"})
@@ -76,12 +77,14 @@ def traced_call(call: Callable[..., Any], specs: tuple[Any, ...]) -> Any:
     """The concrete function of a model's call on specs, in which reads of variables have no order if nothing but reads has one.
 
     TensorFlow takes a tenth of the trace to order what acts on state; a call that does act on it is traced again, in order.
+    Operators have the stacks that the user's code is part of.
 
     Raises:
         TracingError: the user's code or TensorFlow fails while tracing.
     """
-    function = traced(tf.function(call, experimental_attributes={"_disable_acd": True}), specs, {})
-    return traced(tf.function(call), specs, {}) if _acts(function.graph) else function
+    with users_stacks(call.__name__):
+        function = traced(tf.function(call, experimental_attributes={"_disable_acd": True}), specs, {})
+        return traced(tf.function(call), specs, {}) if _acts(function.graph) else function
 
 
 def _acts(graph: Any) -> bool:

@@ -15,7 +15,7 @@ from onnx import helper
 from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.protos import to_proto
-from onnxport.graph.provenance import PREFIX
+from onnxport.graph.provenance import PREFIX, source_name
 from onnxport.graph.runtime import Session
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
@@ -157,7 +157,7 @@ def _flagged(graph: onnx.GraphProto, numbers: Iterator[int], places: dict[int, s
         about = {item.key: item.value for item in node.metadata_props}
         if node.op_type == "If" and about.get(f"{PREFIX}op") in _BRANCHING:
             number = next(numbers)
-            places[number] = about.get(f"{PREFIX}source") or about.get(f"{PREFIX}name") or node.name
+            places[number] = about.get(f"{PREFIX}source") or source_name(about) or node.name
             names = [f"{PREFIX}branch_{number}_{word}" for word in ("holds", "fails")]
             graph.node.append(helper.make_node("Identity", node.input[:1], names[:1]))
             graph.node.append(helper.make_node("Not", node.input[:1], names[1:]))

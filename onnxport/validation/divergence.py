@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
-from onnxport.graph.provenance import PREFIX
+from onnxport.graph.provenance import PREFIX, source_name
 from onnxport.graph.runtime import Session
 from onnxport.graph.segments import segment, segment_model
 from onnxport.graph.slices import values_in_slices
@@ -99,7 +99,7 @@ def _last_nodes(model: ir.Model) -> dict[str, ir.Node]:
     nodes: dict[str, ir.Node] = {}
     for node in model.graph:
         props = node.metadata_props
-        if name := props.get(f"{PREFIX}name"):
+        if name := source_name(props):
             nodes[name] = node
         if op := props.get(f"{PREFIX}op"):
             nodes[f"{props.get(f'{PREFIX}module', '')}:{op}"] = node

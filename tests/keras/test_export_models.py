@@ -1,5 +1,6 @@
 """Keras models: architectures, names, saved files, recurrent layers as operators, figures that must hold."""
 
+import contextlib
 import os
 import zipfile
 
@@ -344,6 +345,35 @@ def test_only_a_call_that_acts_on_state_is_traced_in_order(monkeypatch):
     assert len(traced) == 1
     export(Overwritten(), Request((f(2, 3),)))
     assert len(traced) == 3
+
+
+class Doubled(layers.Layer):
+    """A layer of the user's, two lines of which call what autograph rewrites."""
+
+    def call(self, x):
+        twice = tf.function(lambda y: y * 2.0)(x)
+        return twice + tf.autograph.to_graph(halved)(x)
+
+
+def halved(x):
+    return x * 0.5 if tf.reduce_sum(x) > 0 else x
+
+
+def test_nodes_have_the_users_lines_as_with_every_stack_recorded(monkeypatch):
+    def lines():
+        shared = keras.Sequential([keras.Input((4,)), layers.Dense(4, activation=lambda x: x * 3.0), Doubled()])
+        shared.add(layers.Dense(2, activation="relu"))
+        model = export(shared, Request()).model
+        nodes = [*model.graph.all_nodes(), *(node for part in model.functions.values() for node in part)]
+        return [(node.op_type, node.metadata_props.get("onnxport.source")) for node in nodes]
+
+    some = lines()
+    monkeypatch.setattr(tensorflow_functions, "users_stacks", lambda function: contextlib.nullcontext())
+    assert some == lines()
+    first = Doubled.call.__code__.co_firstlineno
+    file = os.path.relpath(__file__)
+    assert {line for _, line in some} == {None, f"{file}:{first + 1}", f"{file}:{first + 2}"}
+    assert {line for kind, line in some if kind in ("MatMul", "Relu")} == {None}
 
 
 def test_mixed_precision():

@@ -306,3 +306,33 @@ def test_nodes_know_their_lines_as_torch_writes_them(module):
             result = lines()
     assert result == expected
     assert any("test_tracing.py" in line for line in result)
+
+
+class Sized(nn.Module):
+    """Sizes added, multiplied, divided, compared and asked for, of two symbols."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        both = torch.cat([x, y], 1)
+        rows = both.reshape(x.shape[0] * both.shape[1], -1)
+        if both.shape[1] > 5 and x.shape[0] + y.shape[1] != 1000:
+            rows = rows[: (rows.shape[0] + 1) // 2 + x.shape[0] - 1]
+        spread = rows.unflatten(1, (2, -1)).transpose(0, 1).contiguous().flatten(0, 1)
+        return nn.functional.interpolate(spread[None], scale_factor=2.0).sum(-1) + spread.shape[0] * x.shape[1]
+
+
+@pytest.mark.parametrize("module, args, dims", [
+    (Sized(), (torch.zeros(3, 4, 8), torch.zeros(3, 5, 8)), ({0: "n", 1: "a"}, {0: "n", 1: "b"})),
+    (nn.TransformerEncoderLayer(8, 2, batch_first=True).eval(), (torch.zeros(3, 4, 8),), ({0: "n", 1: "t"},)),
+    (nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.AdaptiveAvgPool2d(2), nn.Flatten()), (torch.zeros(2, 3, 9, 9),), ({0: "n"},)),
+])  # fmt: skip
+def test_remembered_arithmetic_gives_the_program_that_torch_gives(module, args, dims):
+    shapes = tuple(dict.fromkeys(item, torch.export.Dim.DYNAMIC) for item in dims)
+
+    def results() -> tuple[str, ...]:
+        program = torch.export.export(module, args, dynamic_shapes=shapes, strict=False)
+        sizes = [node.meta["val"].shape for node in program.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
+        return str(program.graph), str(sizes), str(program.range_constraints)
+
+    with pytorch_export.arithmetic_remembered():
+        some = results()
+    assert some == results()

@@ -1,6 +1,8 @@
 """Trees decide as scikit-learn does for rows on a threshold, one unit beside it, and missing values."""
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 pytest.importorskip("sklearn")
@@ -96,3 +98,25 @@ def test_large_ensembles_are_sums_of_parts(monkeypatch, title):
     hub = onnxport.convert(model, inputs=holes[:2], methods=[method], validate=False)
     assert sum(node.op_type == "TreeEnsemble" for node in hub.model.graph) > 3
     np.testing.assert_allclose(hub(holes), getattr(model, method)(holes), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "kind, methods", [("boosted", ["predict_proba"]), ("boosted", ["apply"]), ("forest", ["predict"])]
+)
+@pytest.mark.parametrize("opset", [13, None])
+def test_only_trees_of_models_that_take_missing_values_have_a_side_for_them(kind, methods, opset):
+    rows = np.random.default_rng(0).normal(size=(120, 4))
+    model = KINDS[kind](0).fit(rows, rows[:, 0] > 0.3)
+    if kind == "boosted":
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(rows * np.nan)
+    graph = onnxport.convert(model, inputs=rows[:2], methods=methods, target_opset=opset, validate=False).model.graph
+    (trees,) = (node for node in graph if node.op_type.startswith("TreeEnsemble"))
+    assert ("nodes_missing_value_tracks_true" in trees.attributes) == (kind == "forest")
+    if trees.op_type == "TreeEnsemble":  # of the older operator ONNX infers nothing
+        proto = ir.to_proto(ir.Model(graph, ir_version=10))
+        del proto.graph.value_info[:]
+        whole = onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+        of_onnx = {item.name: item for item in whole.graph.value_info}[trees.outputs[0].name].type.tensor_type
+        dims = [dim.dim_value for dim in of_onnx.shape.dim]
+        assert (of_onnx.elem_type, dims[1:]) == (trees.outputs[0].dtype, list(trees.outputs[0].shape[1:]))

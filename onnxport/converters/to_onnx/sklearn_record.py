@@ -210,14 +210,15 @@ class _Writer:
         if array.dtype.kind in "fiub" and array.size and (array == array.flat[0]).all() and array.flat[0] in (0, 1):
             return head | {"fill": int(array.flat[0])}
         if array.dtype.kind in "iu" and array.ndim == 1 and np.array_equal(array, np.arange(len(array))):
-            return head | {"range": len(array)}
+            return {"range": len(array)} | ({"dtype": array.dtype.str} if array.dtype != np.int64 else {})
         if array.dtype.kind == "O" and any(isinstance(item, (np.ndarray, BaseEstimator)) for item in array.flat):
             return head | {"items": self._items(list(array.flat))}
         held = self._constants.find(array) if array.dtype.kind in "fiubOU" else None
         if held is not None and array.dtype.kind != "O":
             constant = self._constants.named(held["of"])
-            alike = len(held) == 1 and (constant.shape, constant.dtype) == (array.shape, array.dtype)
-            return held if alike else head | held
+            given = np.float64 if "view" in held else constant.dtype  # what a view of a constant is
+            whole = held.keys() <= {"of", "view"}
+            return held if whole and (constant.shape, given) == (array.shape, array.dtype) else head | held
         if (
             held is None
             and array.dtype.kind == "f"

@@ -11,7 +11,7 @@ from onnx_ir.passes import PassResult
 from onnxport.graph.bodies import every_node
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.rewriting import NamingPass, add_weight, node_from, replace_value
-from onnxport.graph.provenance import PREFIX
+from onnxport.graph.provenance import PREFIX, source_name
 from onnxport.graph.result_types import Dim
 
 _UNARY = frozenset(
@@ -138,11 +138,11 @@ class _Walk:
                 self.graph.insert_before(conv, [stored])
             conv.resize_inputs(3)
             conv.replace_input_with(2, vector)
-            name = f"{PREFIX}name"  # what both give now is the sum
+            name = source_name(node.metadata_props) or source_name(conv.metadata_props)
             for key, item in node.metadata_props.items():
                 conv.metadata_props.setdefault(key, item)
             for changed in filter(None, (conv, value.producer())):
-                changed.metadata_props[name] = node.metadata_props.get(name, changed.metadata_props.get(name, ""))
+                changed.metadata_props[f"{PREFIX}name"] = name  # what both give now is the sum
             replace_value(node.outputs[0], value)
             self.graph.remove(node, safe=True)
             return True

@@ -12,7 +12,7 @@ from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.blocks import Block, block_of, nested_nodes
 from onnxport.graph.passes.cleanup import RANDOM, clean
 from onnxport.graph.passes.rewriting import replace_value
-from onnxport.graph.provenance import PREFIX
+from onnxport.graph.provenance import PREFIX, Source, source_name
 from onnxport.graph.scopes import Chain, Scope, Scopes
 from onnxport.graph.segments import values_read
 
@@ -32,7 +32,7 @@ class Outline:
         self._model = model
         self._graph = model.graph
         self._parameters = scopes.parameters
-        origins = {node: node.metadata_props.get(f"{PREFIX}name", "") for node in self._graph}
+        origins = {node: source_name(node.metadata_props) for node in self._graph}
         self._chains: dict[ir.Node, Chain] = {node: scopes.chains.get(name, ()) for node, name in origins.items()}
         self._names = NameAuthority()
         self._functions: dict[tuple[object, ...], tuple[ir.Function, Block]] = {}
@@ -285,6 +285,5 @@ def _origin(block: Block) -> dict[str, str]:
     """Where a call comes from: the module, and the source's node whose result it gives."""
     last = block.outputs[-1].producer()
     props = {} if last is None else last.metadata_props
-    own = {"op": block.scope.kind, "module": block.scope.path}
-    kept = {key: props[key] for key in (f"{PREFIX}name", f"{PREFIX}source") if key in props}
-    return {**{PREFIX + key: value for key, value in own.items() if value}, **kept}
+    own = Source(block.scope.kind, source_name(props), block.scope.path, props.get(f"{PREFIX}source", ""))
+    return own.metadata()

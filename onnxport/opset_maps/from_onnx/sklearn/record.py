@@ -137,6 +137,9 @@ class _Reader:
             yield part
 
     def _array(self, item: Mapping[str, Any]) -> np.ndarray:
+        if "range" in item:
+            numbers = np.arange(min(int(item["range"]), _MOST), dtype=_dtype(item.get("dtype", "<i8")))
+            return numbers.reshape(item.get("shape", -1))
         if "shape" not in item:
             return np.array(self._constant(item), order="C")
         shape, dtype = tuple(int(size) for size in item["shape"]), _dtype(item["dtype"])
@@ -146,8 +149,6 @@ class _Reader:
             if np.prod(shape, dtype=np.float64) > _MOST:
                 raise UnsupportedOperator("an array of more elements than a file may name")
             return np.full(shape, item["fill"], dtype)
-        if "range" in item:
-            return np.arange(min(int(item["range"]), _MOST), dtype=dtype).reshape(shape)
         if "items" in item or "plain" in item:
             parts = [self.value(part) for part in self._items(item.get("items", item.get("plain")))]
             array = np.empty(len(parts), dtype)

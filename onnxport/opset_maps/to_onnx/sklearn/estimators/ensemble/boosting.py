@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.ensemble._gb import _init_raw_predictions
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -16,7 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
-from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of, trees_of
+from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, each_called, numbers
@@ -46,7 +48,8 @@ def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     if isinstance(model.init_, str):
         return 0.0
     if type(model.init_).__name__ in ("DummyClassifier", "DummyRegressor"):
-        return np.asarray(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64)
+        row = np.zeros((1, model.n_features_in_), np.float32)
+        return np.asarray(_init_raw_predictions(row, model.init_, model._loss, hasattr(model, "classes_")), np.float64)
     rows = rows32(op, x)
     classifies = hasattr(model, "classes_")
     # fitted on float32 rows and given such, a linear model computes in float32 itself
@@ -70,14 +73,19 @@ def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
 def _gradient_raw(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Initial value plus learning rate times the trees' values, [N, K]."""
     rate = float(model.learning_rate)
-    trees = [tree_of(item, item.tree_.value[:, 0, :] * rate) for item in model.estimators_.ravel()]
-    joined = tree_ensemble.join(trees)
+    joined = _without_missing([tree_of(item, item.tree_.value[:, 0, :] * rate) for item in model.estimators_.ravel()])
     columns = model.estimators_.shape[1]
     targets = np.tile(np.arange(columns), model.estimators_.shape[0])
     start = _gradient_start(op, model, x)
     if isinstance(start, Array):
         return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns) + start
     return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns, start)
+
+
+def _without_missing(trees: Sequence[tree_ensemble.Tree]) -> tree_ensemble.Trees:
+    """Trees of a model that refuses missing values: what they would do with them need not be asked, or stand in the file."""
+    joined = tree_ensemble.join(trees)
+    return replace(joined, missing=np.zeros_like(joined.missing))
 
 
 def _highest(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -133,7 +141,7 @@ def gradient_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 )
 def gradient_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
-    joined = trees_of(model.estimators_.ravel())
+    joined = _without_missing([tree_of(item) for item in model.estimators_.ravel()])
     result = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
     return result.reshape(-1, *model.estimators_.shape) if hasattr(model, "classes_") else result
 

@@ -29,11 +29,11 @@ def tree_of(
 ) -> tree_ensemble.Tree:
     """A fitted decision tree; its leaves hold its own values, or `value` [nodes, K]; `features` are its columns of the table."""
     tree = fitted.tree_
-    leaf = tree.children_left == -1
-    held = tree.value.reshape(len(tree.value), -1) if value is None else value
+    left = tree.children_left  # each is a new view
+    held = np.reshape(tree.value, (len(left), -1)) if value is None else value
     feature = tree.feature if features is None else np.asarray(features)[np.maximum(tree.feature, 0)]
     missing = np.asarray(tree.missing_go_to_left, bool)
-    return tree_ensemble.Tree(feature, tree.threshold, missing, tree.children_left, tree.children_right, leaf, held)
+    return tree_ensemble.Tree(feature, tree.threshold, missing, left, tree.children_right, left == -1, held)
 
 
 def trees_of(estimators: Sequence[Any]) -> tree_ensemble.Trees:
