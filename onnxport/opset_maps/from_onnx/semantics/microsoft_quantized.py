@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case, f32
-from onnxport.opset_maps.from_onnx.axes import resolved
+from onnxport.opset_maps.from_onnx.axes import product, resolved, size_operand
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import elementwise, quantization, windows
+from onnxport.opset_maps.from_onnx.semantics.linear import centred
 from onnxport.opset_maps.from_onnx.semantics.microsoft import microsoft_op
 from onnxport.opset_maps.from_onnx.semantics.quantization import dequantize_linear, saturated
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Tensor, known
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -49,7 +51,16 @@ def requantized(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, dt
     return saturated(xp, xp.divide(x, scale), offset, dtype)
 
 
-def _pair(name: str) -> Callable[..., Tensor]:
+_Pair = Callable[[Namespace, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Tensor]
+
+
+def _pair(compute: _Pair) -> Callable[..., Tensor]:
+    """An operator of two quantized tensors, from what computes its result, the zero point added and not yet rounded.
+
+    Operands come with their scales and zero points in FLOAT, the result's scale and zero point follow. They are rounded where
+    onnxruntime's kernels for x86 round them: a sum like the x + 1 in Gelu lies in the middle of two steps for every x.
+    """
+
     def operator(
         xp: Namespace,
         a: Tensor,
@@ -61,16 +72,67 @@ def _pair(name: str) -> Callable[..., Tensor]:
         y_scale: Tensor,
         y_zero: Tensor | None = None,
     ) -> Tensor:
-        wide = getattr(xp, name)(_real(xp, a, a_scale, a_zero), _real(xp, b, b_scale, b_zero))
-        return requantized(xp, wide, y_scale, y_zero, xp.dtype(a))
+        def form(scale: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor]:
+            return scale, xp.multiply(scale, 0) if zero is None else xp.astype(zero, _FLOAT)
 
-    operator.__doc__ = f"{name} of quantized numbers, quantized."
+        left, right = (xp.with_slope(xp.astype(x, _FLOAT), x) for x in (a, b))
+        sides = (left, *form(a_scale, a_zero)), (right, *form(b_scale, b_zero))
+        return saturated(xp, compute(xp, *sides, form(y_scale, y_zero)), None, xp.dtype(a))
+
+    operator.__doc__ = compute.__doc__
     return operator
 
 
-for _op_type, _name in (("QLinearAdd", "add"), ("QLinearMul", "multiply")):
+def _sum(xp: Namespace, a: Sequence[Tensor], b: Sequence[Tensor], y: Sequence[Tensor]) -> Tensor:
+    """Sum of quantized numbers, quantized."""
+    (x, x_scale, x_zero), (z, z_scale, z_zero), (scale, zero) = a, b, y
+    x_factor, z_factor = xp.divide(x_scale, scale), xp.divide(z_scale, scale)
+    fixed = xp.subtract(zero, xp.add(xp.multiply(x_factor, x_zero), xp.multiply(z_factor, z_zero)))
+    if _is_repeated(xp, x, z):
+        return _fused(xp, z, z_factor, xp.add(fixed, xp.multiply(x, x_factor)))
+    if _is_repeated(xp, z, x):
+        return _fused(xp, x, x_factor, xp.add(fixed, xp.multiply(z, z_factor)))
+    return _fused(xp, x, x_factor, _fused(xp, z, z_factor, fixed))
+
+
+def _fused(xp: Namespace, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """a b + c in FLOAT, rounded once."""
+    a, b, c = (xp.astype(item, ir.DataType.DOUBLE) for item in (a, b, c))
+    return xp.astype(xp.add(xp.multiply(a, b), c), _FLOAT)
+
+
+def _is_repeated(xp: Namespace, x: Tensor, other: Tensor) -> bool:
+    """Whether one element of `x` goes with a whole row of `other`."""
+    ours, theirs = ((1, *xp.shape(item))[::-1] for item in (x, other))
+    pairs = zip_longest(ours, theirs, fillvalue=1)
+    n, _ = next((pair for pair in pairs if not (known(pair[0]) and known(pair[1]) and pair[0] == pair[1] == 1)), (0, 0))
+    return known(n) and n == 1
+
+
+def _product(xp: Namespace, a: Sequence[Tensor], b: Sequence[Tensor], y: Sequence[Tensor]) -> Tensor:
+    """Product of quantized numbers, quantized."""
+    (x, x_scale, x_zero), (z, z_scale, z_zero), (scale, zero) = a, b, y
+    factor = xp.divide(xp.multiply(x_scale, z_scale), scale)
+    whole = xp.multiply(xp.subtract(x, x_zero), xp.subtract(z, z_zero))
+    return xp.add(xp.multiply(whole, factor), zero)
+
+
+for _op_type, _compute in (("QLinearAdd", _sum), ("QLinearMul", _product)):
     _call = f"y = com.microsoft.{_op_type} (q, s, z, p, t, u, t, z)"
-    microsoft_op(_op_type, quantized_case(_call, "uint8[N, 4] y", f32(3, 4, low=-2.0, high=2.0)))(_pair(_name))
+    _steps = (  # of a whole step and a half: every sum of the first pair lies in the middle of two
+        f"k = Constant <value = float {{0.015686275}}> () h = Constant <value = float {{0.007843138}}> () "
+        f"c = Constant <value = int8 {{0}}> () e = Constant <value = int8 {{-128}}> () "
+        f"o = Constant <value = int8 {{127}}> () m = QuantizeLinear (x, k, c) n = QuantizeLinear (x, h, c) "
+        f"w = Constant <value = int8[2, 1] {{127, -3}}> () g = com.microsoft.{_op_type} (m, k, c, o, h, c, k, e) "
+        f"i = com.microsoft.{_op_type} (w, h, c, m, k, c, k, c) j = com.microsoft.{_op_type} (m, k, c, n, h, c, k, e) "
+    )
+    microsoft_op(
+        _op_type,
+        quantized_case(_call, "uint8[N, 4] y", f32(3, 4, low=-2.0, high=2.0)),
+        quantized_case(
+            "y = Concat <axis = 0> (g, i, j)", "int8[N, 40] y", f32(2, 40), operands="float[2, 40] x", held=_steps
+        ),
+    )(_pair(_compute))
 
 
 class LayoutForm(TypedDict, total=False):
@@ -178,11 +240,34 @@ def _image_case(call: str, result: str, held: str = "") -> Case:
 @microsoft_op(
     "QLinearGlobalAveragePool",
     _image_case("y = com.microsoft.QLinearGlobalAveragePool (q, s, z, t, u)", "uint8[N, 2, 1, 1] y"),
+    quantized_case(  # means that lie in the middle of two steps
+        "y = com.microsoft.QLinearGlobalAveragePool (q, s, z, s, z)",
+        "uint8[N, 6, 1, 1] y",
+        f32(40, 6, 2, 2),
+        operands="float[N, 6, 2, 2] x",
+    ),
 )
-@_between_scales
-def qlinear_global_average_pool(xp: Namespace, x: Tensor, **_: Unpack[LayoutForm]) -> Tensor:
-    """The mean of each image."""
-    return xp.mean(x, tuple(range(2, xp.ndim(x))), True)
+def qlinear_global_average_pool(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    **form: Unpack[LayoutForm],
+) -> Tensor:
+    """The mean of each image: its sum by one factor, as onnxruntime rounds it."""
+
+    def mean(x: Tensor) -> Tensor:
+        axes = tuple(range(2, xp.ndim(x)))
+        image = xp.with_slope(xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE), x)
+        size = size_operand(xp, product(xp, [xp.shape(x)[axis] for axis in axes]), _FLOAT)
+        total = xp.astype(xp.sum(image, axes, True), _FLOAT)
+        factor = xp.divide(x_scale, xp.multiply(y_scale, size))
+        offset = None if y_zero is None else xp.astype(y_zero, _FLOAT)
+        return saturated(xp, xp.multiply(total, factor), offset, xp.dtype(x))
+
+    return _planes(xp, x, mean, form)
 
 
 class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
