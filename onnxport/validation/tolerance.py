@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 # few draws varies by a small factor.
 NOISE_FACTOR = 8.0
 ULPS = 4.0  # units in the last place of the element's scale: differently rounded exp, tanh, erf on both sides
+_BLOCK = 1 << 15  # elements that a processor's cache holds with all that is computed of them
 _LONGEST = 1024  # sums of more terms than this are added in blocks, whose errors do not grow with the length
 # Nothing is wider than float64: what a result loses to larger numbers inside (a logarithm of a sum of probabilities, a
 # squared distance) no other run of the source shows. Its last ten bits are not compared.
@@ -256,11 +258,28 @@ def nudge(array: object, units: int, rng: np.random.Generator, coarse: float = 0
     """
     if not isinstance(array, np.ndarray) or not (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
         return array
-    signs = rng.choice(np.asarray([-1.0, 1.0]), array.shape)
-    values, eps = wide(array), epsilon(array.dtype)
+    flat, eps = array.reshape(-1), epsilon(array.dtype)
+    moved = np.empty_like(flat)
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = np.asarray(values * (1.0 + units * max(eps, coarse) * signs)).astype(array.dtype)
-    return np.where(_is_short(values, eps), array, moved)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            values = part if part.dtype in (np.float32, np.float64) else wide(part)
+            signs = 1 - 2 * coins(rng, part.shape).view(np.int8)
+            beside = values + values * values.dtype.type(units * max(eps, coarse)) * signs
+            np.copyto(beside, values, where=_is_short(values, eps))
+            moved[start : start + _BLOCK] = beside
+    return moved.reshape(array.shape)
+
+
+def coins(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """True or False for each element, from as many random bits.
+
+    >>> coins(np.random.default_rng(0), (2, 3)).shape
+    (2, 3)
+    """
+    count = prod(shape)
+    drawn = np.frombuffer(rng.bytes(count // 8 + 1), np.uint8)
+    return np.unpackbits(drawn, count=count).view(bool).reshape(shape)
 
 
 def summed_in_lanes(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
@@ -281,10 +300,14 @@ def summed_in_lanes(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
 
 
 def _is_short(values: np.ndarray, eps: float) -> np.ndarray:
-    """Whether numbers have no more than a third of the digits that their type holds."""
-    digits = 2.0 ** round(-np.log2(eps) / 3)
-    mantissa = np.frexp(values)[0] * digits
-    return np.asarray(~np.isfinite(values) | (mantissa == np.round(mantissa)))
+    """Whether float32 or float64 numbers have no more than a third of the digits of a type of this epsilon: the others are 0.
+
+    >>> _is_short(np.array([0.75, 0.1, np.inf], np.float32), 2.0**-23)
+    array([ True, False,  True])
+    """
+    others = np.finfo(values.dtype).nmant + 1 - round(-np.log2(eps) / 3)
+    bits = values.view(f"u{values.dtype.itemsize}")
+    return np.asarray(bits & bits.dtype.type((1 << others) - 1) == 0)
 
 
 def _units(length: int, eps: float) -> float:

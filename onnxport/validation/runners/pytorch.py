@@ -260,6 +260,7 @@ def noise(seed: int) -> _Each:
     What stands beside 1 in a sum moves by a unit of 1. Long sums are added as runtimes do, not in pairs.
     """
     draw = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
 
     def moved(operator: Any, args: Any, result: Any) -> Any:
         rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
@@ -272,8 +273,10 @@ def noise(seed: int) -> _Each:
         if not rounded or not (beside_one or name in _SUMS) or result.device.type != "cpu":
             return result
         unit = torch.finfo(result.dtype).eps
-        signs = 2.0 * torch.randint(0, 2, result.shape, generator=draw).to(result.dtype) - 1.0
-        exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
+        signs = torch.from_numpy(tolerance.coins(rng, tuple(result.shape))).to(result.dtype).mul_(2.0).sub_(1.0)
+        exact = (result == torch.floor(result)).logical_and_(torch.abs(result) < 1.0 / unit)
+        if name in _SUMS and name not in _LONG_SUMS:
+            return torch.where(exact, result, signs.mul_(unit).add_(1.0).mul_(result))
         start = _added_in_lanes(name, args, result) if name in _LONG_SUMS else result
         scale = start if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
         move = scale * unit * signs
