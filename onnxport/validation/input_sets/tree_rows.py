@@ -119,6 +119,9 @@ def _route(
     fixed = [column for column in box if column not in columns]
     if any(column >= seen.shape[1] for column in (*fixed, *([] if target in columns else [target]))):
         return None
+    if not fixed and target in columns:
+        start = int(rng.integers(len(seen)))
+        return Route(target, level, (start, start, start), box)
     fits = np.ones(len(seen), bool)
     for column in fixed:
         low, high = box.pop(column)
@@ -200,12 +203,20 @@ def _approach(
     level, slope, shift = (np.asarray(numbers) for numbers in lines)
     around = _AROUND * (np.asarray([spread[goal.feature] for goal in goals]) + np.abs(level))
     low, high = (level - around - shift) / slope, (level + around - shift) / slope
-    kept = _numbers_at(on, goals)
+    places = _places(goals)
+    kept = _numbers_at(on, places)
+    rows, columns = [goal.row for goal in goals], [goal.feature for goal in goals]
+
+    def is_up_to(numbers: np.ndarray) -> np.ndarray:
+        """Whether the columns are up to their thresholds where the inputs behind them are these numbers."""
+        _write(on, places, numbers)
+        return features(on)[rows, columns] <= level
+
     try:
-        at_low, at_high = (_is_up_to(on, goals, number, level, features) for number in (low, high))
+        at_low, at_high = is_up_to(low), is_up_to(high)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            same = _is_up_to(on, goals, middle, level, features) == at_low
+            same = is_up_to(middle) == at_low
             low, high = np.where(same, middle, low), np.where(same, high, middle)
     except OnnxportError:  # the rows are a service
         at_high = at_low = np.zeros(len(goals), bool)
@@ -213,25 +224,33 @@ def _approach(
     middle = (low + high) / 2
     beside = np.sign(slope) * np.maximum(np.abs(middle), (np.abs(level) + np.abs(shift)) / np.abs(slope)) * _ROUNDINGS
     for block, near, otherwise in (
-        (below, low - beside, _numbers_at(below, goals)),
+        (below, low - beside, _numbers_at(below, places)),
         (on, middle, kept),
-        (above, high + beside, _numbers_at(above, goals)),
+        (above, high + beside, _numbers_at(above, places)),
     ):
-        _write(block, goals, np.where(passed, near, otherwise))
+        _write(block, places, np.where(passed, near, otherwise))
 
 
-def _is_up_to(
-    block: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray, level: np.ndarray, features: Reader
-) -> np.ndarray:
-    """Whether the columns are up to their thresholds where the inputs behind them are these numbers."""
-    _write(block, goals, numbers)
-    return features(block)[[goal.row for goal in goals], [goal.feature for goal in goals]] <= level
+# By input where goals' numbers stand in it: which goals', their rows and their places in a row.
+Places = Mapping[int, tuple[np.ndarray, list[int], list[int]]]
 
 
-def _numbers_at(block: list[np.ndarray], goals: Sequence[Goal]) -> np.ndarray:
-    return np.asarray([block[goal.column.leaf][goal.row, goal.column.place] for goal in goals], np.float64)
+def _places(goals: Sequence[Goal]) -> Places:
+    inputs = np.asarray([goal.column.leaf for goal in goals])
+    groups = {int(leaf): np.flatnonzero(inputs == leaf) for leaf in np.unique(inputs)}
+    return {
+        leaf: (mine, [goals[i].row for i in mine.tolist()], [goals[i].column.place for i in mine.tolist()])
+        for leaf, mine in groups.items()
+    }
 
 
-def _write(block: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray) -> None:
-    for goal, number in zip(goals, numbers, strict=True):
-        block[goal.column.leaf][goal.row, goal.column.place] = number
+def _numbers_at(block: list[np.ndarray], places: Places) -> np.ndarray:
+    numbers = np.empty(sum(len(mine) for mine, _, _ in places.values()))
+    for leaf, (mine, rows, columns) in places.items():
+        numbers[mine] = block[leaf][rows, columns]
+    return numbers
+
+
+def _write(block: list[np.ndarray], places: Places, numbers: np.ndarray) -> None:
+    for leaf, (mine, rows, columns) in places.items():
+        block[leaf][rows, columns] = numbers[mine]
