@@ -19,7 +19,7 @@ from onnxport.opset_maps.from_onnx.semantics import elementwise, quantization, w
 from onnxport.opset_maps.from_onnx.semantics.linear import centred
 from onnxport.opset_maps.from_onnx.semantics.microsoft import microsoft_op
 from onnxport.opset_maps.from_onnx.semantics.quantization import dequantize_linear, saturated
-from onnxport.opset_maps.from_onnx.values import Tensor, known
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -157,10 +157,23 @@ def _in_whole_steps(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None
     return saturated(xp, xp.multiply(x, xp.floor(xp.divide(1.0, scale))), offset, dtype)
 
 
+def _by_one_factor(
+    xp: Namespace, sums: tuple[Tensor, Int], x_scale: Tensor, y_scale: Tensor, y_zero: Tensor | None, dtype: ir.DataType
+) -> Tensor:
+    """A mean from the sum and the number of its terms, scaled once: how onnxruntime rounds it."""
+    total, count = sums
+    factor = xp.divide(x_scale, xp.multiply(y_scale, size_operand(xp, count, _FLOAT)))
+    offset = None if y_zero is None else xp.astype(y_zero, _FLOAT)
+    return saturated(xp, xp.multiply(xp.astype(total, _FLOAT), factor), offset, dtype)
+
+
 def _between_scales(
-    compute: Callable[..., Tensor], write: Callable[..., Tensor] = requantized
+    compute: Callable[..., Any], write: Callable[..., Tensor] = requantized, whole: bool = False
 ) -> Callable[..., Tensor]:
-    """An operator of quantized numbers, quantized, from what computes real ones; it takes the same attributes."""
+    """An operator of quantized numbers, quantized, from what computes real ones; it takes the same attributes.
+
+    With `whole` that computes from whole numbers, the zero point subtracted, and `write` also has the operand's scale.
+    """
 
     def operator(
         xp: Namespace,
@@ -172,6 +185,9 @@ def _between_scales(
         **form: Any,
     ) -> Tensor:
         def narrow(x: Tensor) -> Tensor:
+            if whole:
+                image = xp.with_slope(xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE), x)
+                return write(xp, compute(xp, image, **form), x_scale, y_scale, y_zero, xp.dtype(x))
             wide = compute(xp, _real(xp, x, x_scale, x_zero), **form)
             return write(xp, wide, y_scale, y_zero, xp.dtype(x))
 
@@ -247,27 +263,11 @@ def _image_case(call: str, result: str, held: str = "") -> Case:
         operands="float[N, 6, 2, 2] x",
     ),
 )
-def qlinear_global_average_pool(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    y_scale: Tensor,
-    y_zero: Tensor | None = None,
-    **form: Unpack[LayoutForm],
-) -> Tensor:
-    """The mean of each image: its sum by one factor, as onnxruntime rounds it."""
-
-    def mean(x: Tensor) -> Tensor:
-        axes = tuple(range(2, xp.ndim(x)))
-        image = xp.with_slope(xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE), x)
-        size = size_operand(xp, product(xp, [xp.shape(x)[axis] for axis in axes]), _FLOAT)
-        total = xp.astype(xp.sum(image, axes, True), _FLOAT)
-        factor = xp.divide(x_scale, xp.multiply(y_scale, size))
-        offset = None if y_zero is None else xp.astype(y_zero, _FLOAT)
-        return saturated(xp, xp.multiply(total, factor), offset, xp.dtype(x))
-
-    return _planes(xp, x, mean, form)
+@partial(_between_scales, write=_by_one_factor, whole=True)
+def qlinear_global_average_pool(xp: Namespace, x: Tensor, **_: Unpack[LayoutForm]) -> tuple[Tensor, Int]:
+    """The mean of each image."""
+    axes = tuple(range(2, xp.ndim(x)))
+    return xp.sum(x, axes, True), product(xp, [xp.shape(x)[axis] for axis in axes])
 
 
 class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
