@@ -167,6 +167,12 @@ def _by_one_factor(
     return saturated(xp, xp.multiply(xp.astype(total, _FLOAT), factor), offset, dtype)
 
 
+def _rounded_with_zero(xp: Namespace, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: ir.DataType) -> Tensor:
+    """x / scale plus the zero point, rounded then: of an even and an odd one, what lies in the middle goes to other sides."""
+    moved = xp.divide(x, scale)
+    return saturated(xp, moved if zero is None else xp.add(moved, xp.astype(zero, _FLOAT)), None, dtype)
+
+
 def _between_scales(
     compute: Callable[..., Any], write: Callable[..., Tensor] = requantized, whole: bool = False
 ) -> Callable[..., Tensor]:
@@ -276,12 +282,15 @@ class QuantizedPoolForm(windows.PoolAttributes, LayoutForm, total=False):
 
 @microsoft_op(
     "QLinearAveragePool",
-    _image_case(
-        "y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (q, s, z, t, u)",
-        "uint8[N, 2, 5, 3] y",
+    *(
+        _image_case(
+            f"y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> {operands}",
+            "uint8[N, 2, 5, 3] y",
+        )
+        for operands in ("(q, s, z, t, u)", "(q, s, z, s, u)")  # means of the second lie in the middle of two steps
     ),
 )
-@_between_scales
+@partial(_between_scales, write=_rounded_with_zero)
 def qlinear_average_pool(xp: Namespace, x: Tensor, **form: Unpack[QuantizedPoolForm]) -> Tensor:
     """The mean of each window."""
     return windows.average_pool(xp, x, **form)  # type: ignore[misc]  # a pool's attributes are among them
