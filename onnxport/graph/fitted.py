@@ -93,7 +93,7 @@ class _Held:
 
     def __init__(self, name: str, load: Callable[[], np.ndarray]) -> None:
         self.name, self._load = name, load
-        self._seen: dict[str, tuple[np.ndarray, float]] = {}
+        self._seen: dict[str, np.ndarray] = {}
 
     @cached_property
     def array(self) -> np.ndarray:
@@ -111,13 +111,23 @@ class _Held:
         exact = self.flat.dtype == np.float64 and self.flat.size and self.flat[0] == self.flat[0]
         return float(self.flat[0]) if exact else None
 
-    def seen(self, view: str) -> tuple[np.ndarray, float]:
-        """The constant by a view, float64, and its first element."""
+    def seen(self, view: str) -> np.ndarray:
+        """The constant by a view, float64."""
         if view not in self._seen:
             with np.errstate(all="ignore"):
-                array = VIEWS[view](self.flat.astype(np.float64))
-            self._seen[view] = array, float(array[0])
+                self._seen[view] = VIEWS[view](self.flat.astype(np.float64))
         return self._seen[view]
+
+    @cached_property
+    def firsts(self) -> dict[str, float]:
+        """The first element by each view, which tells most constants apart before all elements are compared."""
+        first: Any = np.float64(self.flat[0])
+        with np.errstate(all="ignore"):
+            return {view: float(of(first)) for view, of in VIEWS.items()}
+
+    def may_begin_with(self, number: float, view: str) -> bool:
+        """Whether the first element by a view may be a number, roundings aside."""
+        return abs(self.firsts[view] - number) <= max(2 * self._rounding, 1e-14) * abs(number)
 
     @cached_property
     def _rounding(self) -> float:
@@ -131,10 +141,7 @@ class _Held:
     def is_same(self, given: np.ndarray, view: str) -> bool:
         """Whether an array of as many elements, flat, is the constant by a view; their types go together."""
         if view:
-            seen, first = self.seen(view)
-            number = float(given[0])
-            if not abs(first - number) <= self._rounding * abs(number):  # quicker than all of them
-                return False
+            seen = self.seen(view)
             with np.errstate(all="ignore"):
                 return bool(np.all((np.abs(seen - given) <= self._rounding * np.abs(given)) & np.isfinite(seen)))
         if self.flat.dtype.kind == "O":
@@ -187,8 +194,11 @@ class Constants:
     def _find(self, array: np.ndarray) -> dict[str, Any] | None:
         orders = (("C", array.ravel()), ("F", array.T.ravel())) if array.ndim > 1 else (("C", array.ravel()),)
         likely = [held for held in self._by_size.get(array.size, ()) if held.may_be(array)]
-        for view in VIEWS if likely and array.size and array.dtype.kind == "f" else ("",):
+        number = float(array.flat[0]) if array.dtype.kind == "f" and array.size else None
+        for view in VIEWS if likely and number is not None else ("",):
             for held in likely:
+                if view and number is not None and not held.may_begin_with(number, view):
+                    continue
                 for order, given in orders:
                     if held.is_same(given, view):
                         place: dict[str, Any] = {"of": held.name}
@@ -215,7 +225,8 @@ class Constants:
                 continue
             for view in ("", "negative"):
                 for place, half in enumerate(halves):
-                    if half.is_same(array.ravel(), view):
+                    begins = not view or half.may_begin_with(float(array.flat[0]), view)
+                    if begins and half.is_same(array.ravel(), view):
                         return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
 

@@ -6,15 +6,22 @@ from onnxport.opset_maps.registry import OpsetMap, Semantics
 
 _HOME = "onnxport.opset_maps"
 
-# What the networks that most people have are of: their conversion imports no more.
+# What the networks that most people have are of: their conversion imports no more. Then what recurrent ones and others add.
 _USUAL_ATEN = (
-    *("activation", "attention", "convolution", "creation", "elementwise", "indexing", "linear", "normalization"),
-    *("pooling", "reduction", "shape", "symbolic"),
+    (
+        *("activation", "attention", "convolution", "creation", "elementwise", "indexing", "linear", "normalization"),
+        *("pooling", "reduction", "shape", "symbolic"),
+    ),
+    ("recurrent",),
+    ("cumulative", "padding", "random", "resize", "scatter", "sorting"),
 )
 
 _USUAL_TENSORFLOW = (
-    *("convolution", "elementwise", "indexing", "linear", "pooling", "program", "reduction", "shape", "slicing"),
-    "transposition",
+    (
+        *("convolution", "elementwise", "indexing", "linear", "pooling", "program", "reduction", "shape", "slicing"),
+        "transposition",
+    ),
+    ("control_flow", "tensor_list"),
 )
 
 aten = OpsetMap("pytorch", f"{_HOME}.to_onnx.pytorch", _USUAL_ATEN)

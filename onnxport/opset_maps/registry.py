@@ -93,8 +93,8 @@ class _Families(Generic[Key, Found]):
 class OpsetMap(_Families[tuple[str, bool], Entry]):
     """The map of one framework to ONNX.
 
-    The families of the map are modules of one package; they register themselves when the package is first consulted: the `usual`
-    ones then, the others once those do not have what is asked for.
+    The families of the map are modules of one package; they register themselves when the package is first consulted: those of
+    the first group of `usual` ones then, each further group and then the others once those do not have what is asked for.
 
     >>> toy = OpsetMap("toy")
     >>> @toy.lower("toy::twice")
@@ -105,10 +105,11 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
     ('x + x.', None)
     """
 
-    def __init__(self, framework: str, families: str | None = None, usual: Sequence[str] = ()) -> None:
+    def __init__(self, framework: str, families: str | None = None, usual: Sequence[Sequence[str]] = ()) -> None:
         super().__init__(framework, families)
         self.framework = framework
-        self._usual = usual
+        self._usual = list(usual)
+        self._begun = False
 
     def lower(
         self, *names: str, cases: Sequence[Case] = (), accepts_complex: bool = False, min_opset: int = 13
@@ -133,23 +134,29 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
 
     def find(self, name: str, *, accepts_complex: bool = False) -> Entry | None:
         """The entry for `name`: the exact overload first, then the one for all overloads."""
-        self._load_usual()
+        if self._usual and not self._begun:
+            self._begin()
         entry = self._entry(name, accepts_complex)
-        if entry is None:
-            self._load()
+        while entry is None and self._families is not None:
+            self._load_more()
             entry = self._entry(name, accepts_complex)
         return entry
 
-    def _load_usual(self) -> None:
-        """Imports the usual modules; the whole package where someone else registers entries too, which may replace any."""
-        if self._families is None or not self._usual:
-            return
-        usual, self._usual = self._usual, ()
-        others = any(not item.function.__module__.startswith(self._families) for item in self._entries.values())
+    def _begin(self) -> None:
+        """Imports the first usual modules; the whole package where someone else registers entries too, which may replace any."""
+        self._begun = True
+        others = any(not item.function.__module__.startswith(str(self._families)) for item in self._entries.values())
         if others or any(point.name.partition(".")[0] == self._owner for point in _registered()):
             self._load()
+        else:
+            self._load_more()
+
+    def _load_more(self) -> None:
+        """Imports the next group of usual modules, or after the last the whole package."""
+        if not self._usual:
+            self._load()
             return
-        for name in usual:
+        for name in self._usual.pop(0):
             import_module(f"{self._families}.{name}")
 
     def _while_loading(self) -> dict[tuple[str, bool], Entry]:

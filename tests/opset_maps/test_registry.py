@@ -90,24 +90,25 @@ def test_usual_modules_have_all_overloads_of_what_they_take_whole(framework, nee
     pytest.importorskip(needs, reason=f"{framework} is an extra")
     from onnxport.opset_maps import maps
 
-    table, names = {
+    table, groups = {
         "pytorch": (maps.aten, maps._USUAL_ATEN),
         "tensorflow": (maps.tensorflow, maps._USUAL_TENSORFLOW),
     }[framework]
     package = f"onnxport.opset_maps.to_onnx.{framework}."
-    usual = {package + name for name in names}
     modules = {entry.function.__module__ for entry in table}
-    assert usual <= modules
-    others = {module for module in modules if module.startswith(package)} - usual
-    elsewhere = {(item.name, item.accepts_complex) for item in table if item.function.__module__ in others}
-    whole = {
-        (item.name, item.accepts_complex)
-        for item in table
-        if item.function.__module__ not in others and "." not in item.name
-    }
-    assert {
-        (name, is_complex) for name, is_complex in elsewhere if (name.rpartition(".")[0], is_complex) in whole
-    } == set()
+    for last in range(len(groups)):
+        usual = {package + name for group in groups[: last + 1] for name in group}
+        assert usual <= modules
+        others = {module for module in modules if module.startswith(package)} - usual
+        elsewhere = {(item.name, item.accepts_complex) for item in table if item.function.__module__ in others}
+        whole = {
+            (item.name, item.accepts_complex)
+            for item in table
+            if item.function.__module__ not in others and "." not in item.name
+        }
+        assert {
+            (name, is_complex) for name, is_complex in elsewhere if (name.rpartition(".")[0], is_complex) in whole
+        } == set()
 
 
 _REGISTERED = """
@@ -200,18 +201,19 @@ def test_a_usual_network_imports_the_usual_modules_alone(build, framework, needs
 
 @pytest.fixture
 def layered(tmp_path, monkeypatch):
-    """A map of two modules, of which one is a usual one."""
+    """A map of three modules, of which two are usual ones, one after the other."""
     package = tmp_path / "layered"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "often.py").write_text("import layered_home\nlayered_home.table.lower('add')(lambda op: 'often')\n")
+    (package / "next.py").write_text("import layered_home\nlayered_home.table.lower('neg')(lambda op: 'next')\n")
     (package / "seldom.py").write_text(
         "from layered_home import table\n"
         "assert table.find('add').function(None)\n"  # of the usual module, which is there already
         "table.lower('sub.exact')(lambda op: 'seldom')\n"
     )
     (tmp_path / "layered_home.py").write_text(
-        "from onnxport.opset_maps.registry import OpsetMap\ntable = OpsetMap('toy', 'layered', ('often',))\n"
+        "from onnxport.opset_maps.registry import OpsetMap\ntable = OpsetMap('toy', 'layered', (('often',), ('next',)))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("layered_home").table
@@ -221,9 +223,11 @@ def layered(tmp_path, monkeypatch):
 
 def test_other_modules_are_imported_once_the_usual_ones_have_nothing(layered):
     assert layered.find("add").function(None) == "often"
+    assert "layered.next" not in sys.modules
+    assert layered.find("neg").function(None) == "next"
     assert "layered.seldom" not in sys.modules
     assert layered.find("sub.exact").function(None) == "seldom"
-    assert {entry.name for entry in layered} == {"add", "sub.exact"}
+    assert {entry.name for entry in layered} == {"add", "neg", "sub.exact"}
 
 
 def test_beside_the_users_entries_the_whole_package_is_looked_through(layered):
