@@ -123,3 +123,25 @@ def test_a_conversion_through_tensorflow_writes_nothing_to_standard_error(tmp_pa
         assert done.returncode == 0, done.stderr
         assert (done.stderr == "") == silent, done.stderr
         assert silent or "tracing" in done.stderr
+
+
+_INSIDE = """
+import onnxport
+with onnxport.native_log_kept():
+    import keras
+keras.utils.set_random_seed(0)
+small = keras.initializers.RandomNormal(stddev=1e-9)
+layers = [keras.layers.Conv2D(8, 3, activation="relu", kernel_initializer=small), keras.layers.BatchNormalization()]
+layers += [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10, activation="softmax")]
+report = str(onnxport.convert(keras.Sequential([keras.Input((28, 28, 1)), *layers])).report)
+assert "hardly changed" in report, report
+"""
+
+
+@pytest.mark.keras
+def test_results_compared_inside_of_a_network_write_nothing_to_standard_error():
+    """Pieces of the graph run by themselves, and TensorFlow compiles some of them."""
+    pytest.importorskip("keras", reason="Keras is an extra")
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", _INSIDE], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "XLA" in line]) == (0, []), done.stderr

@@ -152,7 +152,8 @@ class FrozenTwin:
         definition = copy.deepcopy(self._definition)
         _rename_functions(definition)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
-        hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take)
+        with native_log_kept():  # the pieces are graphs that TensorFlow compiles and tells of
+            hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take)
 
     def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
         _rename_functions(definition)
