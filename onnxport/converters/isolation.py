@@ -33,16 +33,18 @@ def isolated() -> Iterator[None]:
 @contextmanager
 def _random_unchanged() -> Iterator[None]:
     plain, array = random.getstate(), np.random.get_state(legacy=False)
+    before = _comparable(array)
     try:
         yield
     finally:
         if random.getstate() != plain:
             random.setstate(plain)
-        if not _same(np.random.get_state(legacy=False), array):
+        if _comparable(np.random.get_state(legacy=False)) != before:
             np.random.set_state(array)
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(_same(item, other[key]) for key, item in one.items())
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+def _comparable(state: object) -> object:
+    """A state of NumPy's generators, whose arrays are compared by their bytes."""
+    if isinstance(state, dict):
+        return {key: _comparable(item) for key, item in state.items()}
+    return state.tobytes() if isinstance(state, np.ndarray) else state

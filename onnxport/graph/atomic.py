@@ -29,12 +29,13 @@ def check_target(path: str | os.PathLike[str]) -> None:
     Raises:
         SavingError: its folder is missing or can't be written to, or something that is no file stands there.
     """
-    check_folder_of(path)
     with _errors_named(path):
         target = _resolved(path)
-        if target.is_dir():
+        _check_parent(path, target)
+        kind = _kind(target)
+        if stat.S_ISDIR(kind):
             raise _refusal(path, errno.EISDIR, "it is a folder")
-        if target.exists() and not target.is_file():
+        if kind and not stat.S_ISREG(kind):
             raise _refusal(path, errno.EEXIST, "it is a device or pipe, not a file")
 
 
@@ -45,12 +46,25 @@ def check_folder_of(path: str | os.PathLike[str]) -> None:
         SavingError: the folder is missing or can't be written to.
     """
     with _errors_named(path):
-        folder = _resolved(path).parent
-        there = folder.is_dir()
-    if not there:
+        _check_parent(path, _resolved(path))
+
+
+def _check_parent(path: str | os.PathLike[str], target: Path) -> None:
+    folder = target.parent
+    if not stat.S_ISDIR(_kind(folder)):
         raise _refusal(path, errno.ENOENT, f"there is no folder {str(folder)!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _refusal(path, errno.EACCES, f"the folder {str(folder)!r} can't be written to")
+
+
+def _kind(path: Path) -> int:
+    """What stands there, as `stat` has it in a file's mode; 0 for nothing."""
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return 0
+        raise
 
 
 @contextmanager
@@ -81,10 +95,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield written
         _sync_file(written)
         _keep_permissions(written, target)
-        with parts.folder_locked(target.parent):
+        with parts.placing(target):
             os.replace(written, target)
             parts.sync_folder(target.parent)
-        parts.sweep(target)
 
 
 @contextmanager
@@ -108,10 +121,9 @@ def atomic_folder(path: str | os.PathLike[str], *, marks: Collection[str], own: 
             _keep_permissions(folder, target)
         for file in folder.rglob("*"):
             _sync_file(file)
-        with parts.folder_locked(target.parent):
+        with parts.placing(target):
             _exchange(folder, target)
             parts.sync_folder(target.parent)
-        parts.sweep(target)
 
 
 def check_folder(path: str | os.PathLike[str], *, marks: Collection[str]) -> None:
@@ -180,13 +192,12 @@ class Save:
             part.file.flush()
             os.fsync(part.file.fileno())
             _keep_permissions(part.path, self.target)
-        with parts.folder_locked(folder):
+        with parts.placing(self.target, [name for _, name in self._places]):
             for part, name in self._places:
                 if os.name == "nt":  # which renames no file that is open
                     part.file.close()
                 os.replace(part.path, folder / name)
                 parts.sync_folder(folder)
-        parts.sweep(self.target, [name for _, name in self._places])
 
     def close(self) -> None:
         """Removes the parts that were not renamed, and lets go of all."""

@@ -105,12 +105,6 @@ class _Held:
         """Its elements in one row."""
         return self.array.ravel()
 
-    @cached_property
-    def _first(self) -> float | None:
-        """The first element of float64, which tells most constants apart quickly."""
-        exact = self.flat.dtype == np.float64 and self.flat.size and self.flat[0] == self.flat[0]
-        return float(self.flat[0]) if exact else None
-
     def seen(self, view: str) -> np.ndarray:
         """The constant by a view, float64."""
         if view not in self._seen:
@@ -119,15 +113,16 @@ class _Held:
         return self._seen[view]
 
     @cached_property
-    def firsts(self) -> dict[str, float]:
-        """The first element by each view, which tells most constants apart before all elements are compared."""
+    def _firsts(self) -> list[tuple[str, float]]:
+        """The first element by each view but the plain one, which tells most constants apart before all elements are compared."""
         first: Any = np.float64(self.flat[0])
         with np.errstate(all="ignore"):
-            return {view: float(of(first)) for view, of in VIEWS.items()}
+            return [(view, float(of(first))) for view, of in VIEWS.items() if view]
 
-    def may_begin_with(self, number: float, view: str) -> bool:
-        """Whether the first element by a view may be a number, roundings aside."""
-        return abs(self.firsts[view] - number) <= max(2 * self._rounding, 1e-14) * abs(number)
+    def views_beginning(self, number: float) -> list[str]:
+        """By which views the first element may be a number, roundings aside."""
+        apart = max(2 * self._rounding, 1e-14) * abs(number)
+        return [view for view, first in self._firsts if abs(first - number) <= apart]
 
     @cached_property
     def _rounding(self) -> float:
@@ -146,11 +141,14 @@ class _Held:
                 return bool(np.all((np.abs(seen - given) <= self._rounding * np.abs(given)) & np.isfinite(seen)))
         if self.flat.dtype.kind == "O":
             return [str(item) for item in given] == self.flat.tolist()
-        if self._first is not None and self._first != float(given[0]):
+        if given.dtype != self.flat.dtype:
+            with np.errstate(all="ignore"):
+                given = given.astype(self.flat.dtype)
+        if given.dtype.kind != "f":
+            return bool((given == self.flat).all())
+        if given.size and given[0] != self.flat[0] and given[0] == given[0]:  # most constants differ here
             return False
-        with np.errstate(all="ignore"):
-            narrow = given.astype(self.flat.dtype)
-            return bool(np.array_equal(narrow, self.flat, equal_nan=given.dtype.kind == "f"))
+        return bool(np.array_equal(given, self.flat, equal_nan=True))
 
 
 class Constants:
@@ -192,28 +190,26 @@ class Constants:
         return self._known[key]
 
     def _find(self, array: np.ndarray) -> dict[str, Any] | None:
-        orders = (("C", array.ravel()), ("F", array.T.ravel())) if array.ndim > 1 else (("C", array.ravel()),)
+        orders = {"C": array.ravel()} | ({"F": array.T.ravel()} if array.ndim > 1 else {})
         likely = [held for held in self._by_size.get(array.size, ()) if held.may_be(array)]
-        number = float(array.flat[0]) if array.dtype.kind == "f" and array.size else None
-        for view in VIEWS if likely and number is not None else ("",):
-            for held in likely:
-                if view and number is not None and not held.may_begin_with(number, view):
-                    continue
-                for order, given in orders:
-                    if held.is_same(given, view):
-                        place: dict[str, Any] = {"of": held.name}
-                        place |= {"order": order} if order != "C" else {}
-                        return place | ({"view": view} if view else {})
-        if array.dtype.kind != "f":
+        for held in likely:
+            for order, given in orders.items():
+                if held.is_same(given, ""):
+                    return {"of": held.name} | ({"order": order} if order != "C" else {})
+        if array.dtype.kind != "f" or not array.size:
             return None
+        number = float(array.flat[0])
+        near = [(view, held) for held in likely for view in held.views_beginning(number)]
+        for view, held in sorted(near, key=_place_of_view) if len(near) > 1 else near:
+            for order, given in orders.items():
+                if held.is_same(given, view):
+                    return {"of": held.name} | ({"order": order} if order != "C" else {}) | {"view": view}
         repeated = self._repeated if array.size == 1 else []
         same = next((held.name for held in repeated if held.is_same(array.ravel(), "")), None)
         return {"of": same, "first": True} if same is not None else self._half(array)
 
     def _half(self, array: np.ndarray) -> dict[str, Any] | None:
         """One of two columns of a constant, as what tells two classes apart stands beside zeros or its negative."""
-        if not array.size:
-            return None
         if array.size not in self._halves:
             wide = self._by_size.get(2 * array.size, ())
             self._halves[array.size] = [
@@ -225,10 +221,16 @@ class Constants:
                 continue
             for view in ("", "negative"):
                 for place, half in enumerate(halves):
-                    begins = not view or half.may_begin_with(float(array.flat[0]), view)
-                    if begins and half.is_same(array.ravel(), view):
+                    if half.is_same(array.ravel(), view):
                         return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
+
+
+def _place_of_view(item: tuple[str, _Held]) -> int:
+    return _ORDER[item[0]]
+
+
+_ORDER = {view: place for place, view in enumerate(VIEWS)}
 
 
 def _first_of(held: _Held) -> np.ndarray:

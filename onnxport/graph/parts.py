@@ -10,8 +10,9 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 try:
@@ -104,19 +105,30 @@ def sweep_before(target: Path) -> None:
         settled = True
     with folder_locked(target.parent) as locked:
         if locked:
-            _remove_parts(target)
-        if locked and settled:
-            _remove_data(target, ())
+            left = _left(target)
+            _remove_dead(left.parts)
+            if settled:
+                _remove_data(target, left.data, ())
 
 
-def sweep(target: Path, keep: Collection[str] = ()) -> None:
-    """Removes what earlier saves of `target` left: parts of dead writers, and data files that no model names, but for `keep`."""
-    if any(True for _ in _data_files(target, keep)):
-        time.sleep(_GRACE)
+@contextmanager
+def placing(target: Path, keep: Collection[str] = ()) -> Iterator[None]:
+    """A block that renames what a save of `target` wrote, while no other saver does.
+
+    Then goes what earlier saves left: parts of dead writers, and data files that no model names, but for `keep`.
+    """
     with folder_locked(target.parent) as locked:
+        yield
+        data: list[Path] = []
         if locked:
-            _remove_parts(target)
-            _remove_data(target, keep)
+            left = _left(target)
+            _remove_dead(left.parts)
+            data = [path for path in left.data if path.name not in keep]
+    if data:
+        time.sleep(_GRACE)
+        with folder_locked(target.parent) as locked:
+            if locked:
+                _remove_data(target, _left(target).data, keep)
 
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -172,17 +184,28 @@ def _wait_for_lock(handle: int) -> bool:
     return bool(locked)
 
 
-def _named(folder: Path, pattern: str) -> Iterator[Path]:
-    fits = re.compile(pattern)
-    for name in sorted(os.listdir(folder)):
-        if fits.fullmatch(name):
-            yield folder / name
+@dataclass(frozen=True)
+class _Left:
+    """What saves of one target left beside it."""
+
+    parts: list[Path]
+    data: list[Path]
 
 
-def _data_files(target: Path, keep: Collection[str]) -> Iterator[Path]:
-    for path in _named(target.parent, rf"{re.escape(_stem(target))}\.[0-9a-f]{{16}}\.data"):
-        if path.name not in keep and _is_regular(path):
-            yield path
+_PART, _DATA = re.compile(r"[a-z0-9_]{8}\.part"), re.compile(r"[0-9a-f]{16}\.data")
+
+
+def _left(target: Path) -> _Left:
+    """The parts and data files of a target, of one listing of its folder."""
+    folder, stem = target.parent, f"{_stem(target)}."
+    left = _Left([], [])
+    for name in sorted(name for name in os.listdir(folder) if name.startswith((stem, f".{stem}"))):
+        if _DATA.fullmatch(name, len(stem)) and name.startswith(stem):
+            if _is_regular(folder / name):
+                left.data.append(folder / name)
+        elif _PART.fullmatch(name, len(stem) + 1) and name.startswith(f".{stem}"):
+            left.parts.append(folder / name)
+    return left
 
 
 def _is_regular(path: Path) -> bool:
@@ -193,24 +216,20 @@ def _is_regular(path: Path) -> bool:
         return False
 
 
-def _remove_dead(path: Path) -> None:
-    """Removes a part whose writer no longer holds its lock."""
-    with suppress(OSError), opened(path, _SAFE_OPEN) as handle:  # gone, a link, or another user's
-        if _lock(handle) is False:
-            return
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+def _remove_dead(paths: Iterable[Path]) -> None:
+    """Removes the parts whose writers no longer hold their locks."""
+    for path in paths:
+        with suppress(OSError), opened(path, _SAFE_OPEN) as handle:  # gone, a link, or another user's
+            if _lock(handle) is False:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
-def _remove_parts(target: Path) -> None:
-    for path in _named(target.parent, rf"\.{re.escape(_stem(target))}\.[a-z0-9_]{{8}}\.part"):
-        _remove_dead(path)
-
-
-def _remove_data(target: Path, keep: Collection[str]) -> None:
-    data = list(_data_files(target, keep))
+def _remove_data(target: Path, paths: Iterable[Path], keep: Collection[str]) -> None:
+    data = [path for path in paths if path.name not in keep]
     used = _used({path.name for path in data}, target) if data else set()
     for path in data:
         if path.name not in used:

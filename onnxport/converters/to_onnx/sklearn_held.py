@@ -7,6 +7,7 @@ the numbers from it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from sklearn.base import BaseEstimator
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import centre_of, dense
 from onnxport.opset_maps.to_onnx.sklearn.estimators.svm import pair_weights
 
-Held = dict[str, Any]
-_HELD: dict[str, Callable[[Any], Held]] = {}
+# Keeps a term, an array, under its name where the graph holds it, and answers whether it does.
+Keep = Callable[[str, np.ndarray], bool]
+_HELD: dict[str, Callable[[Any, Keep], object]] = {}
 
 
 def holds_terms(kind: type) -> bool:
@@ -24,20 +26,17 @@ def holds_terms(kind: type) -> bool:
     return kind.__name__ in _HELD
 
 
-def held_of(estimator: BaseEstimator) -> Held:
-    """Terms by name, arrays; empty for classes whose fitted numbers stand in the graph themselves."""
+def keep_terms(estimator: BaseEstimator, keep: Keep) -> None:
+    """Offers the terms of an estimator, none where the fitted numbers of its class stand in the graph themselves."""
     terms = _HELD.get(type(estimator).__name__)
-    if terms is None:
-        return {}
-    try:
-        with np.errstate(all="ignore"):
-            return terms(estimator)
-    except (AttributeError, TypeError, ValueError):  # a subclass's own form of these attributes
-        return {}
+    # a subclass may have a form of its own of these attributes
+    with np.errstate(all="ignore"), suppress(AttributeError, TypeError, ValueError):
+        if terms is not None:
+            terms(estimator, keep)
 
 
-def _holds(*names: str) -> Callable[[Callable[[Any], Held]], Callable[[Any], Held]]:
-    def register(function: Callable[[Any], Held]) -> Callable[[Any], Held]:
+def _holds(*names: str) -> Callable[[Callable[[Any, Keep], object]], Callable[[Any, Keep], object]]:
+    def register(function: Callable[[Any, Keep], object]) -> Callable[[Any, Keep], object]:
         _HELD.update(dict.fromkeys(" ".join(names).split(), function))
         return function
 
@@ -45,35 +44,47 @@ def _holds(*names: str) -> Callable[[Callable[[Any], Held]], Callable[[Any], Hel
 
 
 @_holds("GaussianNB")
-def _gaussian(model: Any) -> Held:
-    return {"constant": np.log(model.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * model.var_), axis=1)}
+def _gaussian(model: Any, keep: Keep) -> None:
+    keep("constant", np.log(model.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * model.var_), axis=1))
 
 
 @_holds("BernoulliNB")
-def _bernoulli(model: Any) -> Held:
+def _bernoulli(model: Any, keep: Keep) -> None:
     absent = np.log(1 - np.exp(model.feature_log_prob_))
-    return {"gap": model.feature_log_prob_ - absent, "constant": model.class_log_prior_ + np.sum(absent, axis=1)}
+    keep("gap", model.feature_log_prob_ - absent)
+    keep("constant", model.class_log_prior_ + np.sum(absent, axis=1))
 
 
 @_holds("SVC NuSVC SVR NuSVR OneClassSVM")
-def _machine(model: Any) -> Held:
+def _machine(model: Any, keep: Keep) -> None:
+    """Of each number the first form that the graph holds; the others are not looked for."""
     classifies = hasattr(model, "classes_")
     weights = pair_weights(model) if classifies else dense(model._dual_coef_).T
-    vectors = dense(model.support_vectors_).astype(np.float64)
-    held = {"weights": weights, "vectors": vectors, "one": np.ravel(weights)}
     if classifies and len(model.classes_) == 2:
-        zeros = np.zeros_like(weights)
-        held |= {"beside zeros": np.concatenate([zeros, weights], axis=1)}
-        held |= {"intercept beside zero": np.concatenate([np.zeros(1), np.ravel(model._intercept_)])}
-    if model.kernel == "rbf":
-        scaled = vectors * np.sqrt(model._gamma)
-        held |= {"scaled": scaled, "scaled centre": centre_of(scaled), "twice": 2.0 * (scaled - centre_of(scaled))}
-        held |= {"centre": centre_of(vectors), "products": 2.0 * model._gamma * (vectors - centre_of(vectors))}
-    return held
+        keep("intercept beside zero", np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
+        beside = keep("beside zeros", np.concatenate([np.zeros_like(weights), weights], axis=1))
+    else:
+        beside = False
+    if not beside:
+        keep("weights", weights)
+    vectors = dense(model.support_vectors_).astype(np.float64)
+    if keep("vectors", vectors) or model.kernel != "rbf":
+        return
+    scaled = vectors * np.sqrt(model._gamma)
+    if keep("scaled", scaled):
+        return
+    centre = centre_of(scaled)
+    if keep("twice", 2.0 * (scaled - centre)):
+        keep("scaled centre", centre)
+        return
+    centre = centre_of(vectors)
+    if keep("products", 2.0 * model._gamma * (vectors - centre)):
+        keep("centre", centre)
 
 
 @_holds("KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer LocalOutlierFactor NearestNeighbors")
-def _neighbours(model: Any) -> Held:
+def _neighbours(model: Any, keep: Keep) -> None:
     """The fitted rows in the order in which a search tree meets them."""
     order = np.asarray(model._tree.get_arrays()[1])
-    return {"order": order, "ordered": dense(model._fit_X)[order]}
+    keep("order", order)
+    keep("ordered", dense(model._fit_X)[order])

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 from sklearn.utils.metaestimators import _BaseComposition
 
-from onnxport.converters.to_onnx.sklearn_held import held_of, holds_terms
+from onnxport.converters.to_onnx.sklearn_held import holds_terms, keep_terms
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
 from onnxport.graph.fitted import NOT_IN_FILES, Constants
 from onnxport.graph.repeated import Fold, folded, is_folded
@@ -82,8 +82,15 @@ class _Writer:
                 fitted[name] = self.value(value)
             except _NotHeldError:
                 continue
-        terms = {name: self._term(np.asarray(term)) for name, term in held_of(model).items()}
-        held = {name: term for name, term in terms.items() if term is not None}
+        held: dict[str, Any] = {}
+
+        def keep(name: str, term: np.ndarray) -> bool:
+            place = self._term(term)
+            if place is not None:
+                held[name] = place
+            return place is not None
+
+        keep_terms(model, keep)
         parts = {"params": params, "fitted": fitted, "held": held}
         return {"class": name_of_class, **{name: part for name, part in parts.items() if part}}
 
@@ -207,9 +214,10 @@ class _Writer:
 
     def _array(self, array: np.ndarray, param: bool) -> dict[str, Any]:
         head = {"shape": list(array.shape), "dtype": array.dtype.str}
-        if array.dtype.kind in "fiub" and array.size and (array == array.flat[0]).all() and array.flat[0] in (0, 1):
-            return head | {"fill": int(array.flat[0])}
-        if array.dtype.kind in "iu" and array.ndim == 1 and np.array_equal(array, np.arange(len(array))):
+        first = array.flat[0] if array.dtype.kind in "fiub" and array.size else None
+        if first in (0, 1) and (array == first).all():
+            return head | {"fill": int(first)}
+        if array.dtype.kind in "iu" and array.ndim == 1 and not first and np.array_equal(array, np.arange(len(array))):
             return {"range": len(array)} | ({"dtype": array.dtype.str} if array.dtype != np.int64 else {})
         if array.dtype.kind == "O" and any(isinstance(item, (np.ndarray, BaseEstimator)) for item in array.flat):
             return head | {"items": self._items(list(array.flat))}
@@ -235,6 +243,8 @@ class _Writer:
             if len(columns) == array.shape[-1]:
                 return head | {"columns": columns}
         plain = array.dtype.kind in "iubOU" and (array.size <= _PLAIN_LIMIT or array.dtype.kind in "OU")
+        if plain and array.dtype.kind in "iubU":
+            return head | {"plain": array.ravel().tolist()}
         if plain or param:
             return head | {"plain": [self.value(item, param=True) for item in array.ravel().tolist()]}
         raise _NotHeldError
