@@ -21,7 +21,7 @@ from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 
 if TYPE_CHECKING:
-    from onnxport.tracing.tensorflow_program import Program
+    from onnxport.tracing.tensorflow_program import Parameter, Program
 
 # Of files alone.
 check_file = Lazy("onnxport.tracing.trust.keras:check_file")
@@ -110,24 +110,27 @@ def trace(
     structure = input_structure(model)
     with every_step(model):
         if structure is None:
-            function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
+            (function, weights), names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
         else:
-            function, names, results = _functional(model, structure, inputs if fixed else None)
+            (function, weights), names, results = _functional(model, structure, inputs if fixed else None)
     program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
         names=names,
         output_names=results,
         variable_names=variable_names(model),
+        weights=weights,
         shared_batch=True,
     )
     return renamed(program, input_names, output_names)
 
 
-def _functional(model: keras.Layer, structure: object, sized: object = None) -> tuple[Any, list[str], list[str] | None]:
+def _functional(
+    model: keras.Layer, structure: object, sized: object = None
+) -> tuple[tuple[Any, dict[str, Parameter]], list[str], list[str] | None]:
     import tensorflow as tf
 
-    from onnxport.tracing.tensorflow_functions import traced_call
+    from onnxport.tracing.keras_weights import traced_model
 
     tensors = keras.tree.flatten(structure)
     names = unique_names([item.name for item in tensors])
@@ -138,7 +141,7 @@ def _functional(model: keras.Layer, structure: object, sized: object = None) -> 
     def call_of_model(*flat: object) -> Any:
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
 
-    return traced_call(call_of_model, tuple(specs)), names, output_names(model)
+    return traced_model(model, call_of_model, tuple(specs)), names, output_names(model)
 
 
 def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
@@ -148,8 +151,10 @@ def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
     return [tuple(np.shape(item)) for item in keras.tree.flatten(inputs)]
 
 
-def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object) -> Any:
-    from onnxport.tracing.tensorflow_functions import traced_call
+def _by_example(
+    model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object
+) -> tuple[Any, dict[str, Parameter]]:
+    from onnxport.tracing.keras_weights import traced_model
     from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments
 
     if inputs is None and not kwargs:
@@ -170,7 +175,7 @@ def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters_of_call = inspect.Signature([inspect.Parameter(name, kind) for name in names])
     call_of_model.__signature__ = parameters_of_call  # type: ignore[attr-defined]
-    return traced_call(call_of_model, (*specs, *named.values()))
+    return traced_model(model, call_of_model, (*specs, *named.values()))
 
 
 def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:

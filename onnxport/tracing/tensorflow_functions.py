@@ -14,14 +14,22 @@ from onnxport.errors import InvalidInputError, TracingError
 from onnxport.graph.names import positional, unique_names
 from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
 from onnxport.tracing.tensorflow_names import output_name, tensors_of
-from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
+from onnxport.tracing.tensorflow_program import WEIGHTS, Parameter, Port, Program, Variable, dtype_of, named_ports
 from onnxport.tracing.tensorflow_reasons import reason
 from onnxport.tracing.tensorflow_stacks import users_stacks
 
 # Stateful operators that call functions, which tell what they do, and those that read state.
 _CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While"})
 _READS = frozenset(
-    {"ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd", "LookupTableFindV2", "LookupTableSizeV2"}
+    {
+        WEIGHTS,
+        "ReadVariableOp",
+        "VariableShape",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "LookupTableFindV2",
+        "LookupTableSizeV2",
+    }
 )
 _LISTED = "A list is one argument of the function: pass a tuple with an item for each, inputs=(x,)."
 
@@ -82,12 +90,32 @@ def traced_call(call: Callable[..., Any], specs: tuple[Any, ...]) -> Any:
     Raises:
         TracingError: the user's code or TensorFlow fails while tracing.
     """
+    function = traced_unordered(call, specs)
+    return traced_in_order(call, specs) if acts(function.graph) else function
+
+
+def traced_unordered(call: Callable[..., Any], specs: tuple[Any, ...], *, autograph: bool = True) -> Any:
+    """The concrete function of a model's call on specs, in which nothing that acts on state has an order.
+
+    Raises:
+        TracingError: the user's code or TensorFlow fails while tracing.
+    """
     with users_stacks(call.__name__):
-        function = traced(tf.function(call, experimental_attributes={"_disable_acd": True}), specs, {})
-        return traced(tf.function(call), specs, {}) if _acts(function.graph) else function
+        plain = tf.function(call, autograph=autograph, experimental_attributes={"_disable_acd": True})
+        return traced(plain, specs, {})
 
 
-def _acts(graph: Any) -> bool:
+def traced_in_order(call: Callable[..., Any], specs: tuple[Any, ...]) -> Any:
+    """The concrete function of a model's call on specs, in which what acts on state is in order.
+
+    Raises:
+        TracingError: the user's code or TensorFlow fails while tracing.
+    """
+    with users_stacks(call.__name__):
+        return traced(tf.function(call), specs, {})
+
+
+def acts(graph: Any) -> bool:
     """Whether a graph, or a function that it calls, holds an operator that may do more than read state."""
     kinds = {node.type for node in graph.get_operations()}
     if kinds & _CALLS:
@@ -103,12 +131,14 @@ def of_concrete(
     names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     variable_names: Mapping[int, str] | None = None,
+    weights: Mapping[str, Parameter] | None = None,
     shared_batch: bool = False,
 ) -> Program:
     """The program of a concrete function, its None dimensions named after `dynamic_shapes`.
 
     Names are those given, in the order of the function's inputs and of its flattened outputs; a variable's by the id of its
-    handle, before its own. With `shared_batch` dimension 0 of all inputs is the same size.
+    handle, before its own. `weights` are those that tensors of the graph stand for, by the tensor's name. With `shared_batch`
+    dimension 0 of all inputs is the same size.
     """
     graph = function.graph
     count = len(function.inputs) - len(function.captured_inputs)
@@ -117,7 +147,8 @@ def of_concrete(
     dynamic = Dynamic(dynamic_shapes, [name.partition(".")[0] for name in names])
     inputs = named_ports(names, tensors, dynamic, shared_batch=shared_batch or count == 1)
     outputs = _outputs(function, output_names)
-    return Program(graph, inputs, outputs, _captured(function, variable_names or {}))
+    captured = _captured(function, variable_names or {}) | dict(weights or {})
+    return Program(graph, inputs, outputs, captured)
 
 
 def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequence[Any]) -> list[str]:
@@ -172,7 +203,7 @@ def _captured(function: tf.types.experimental.ConcreteFunction, variable_names: 
     for variable in (*getattr(function, "variables", ()), *getattr(function.graph, "variables", ())):
         own.setdefault(id(variable.handle), variable)
     captured: dict[str, Any] = {}
-    read = _reader(list(own.values()))
+    read = reader(list(own.values()))
     tensors = list(function.inputs)[len(function.inputs) - len(function.captured_inputs) :]
     names = {key: variable_names.get(key) or item.name.removesuffix(":0") for key, item in own.items()}
     # What a write gives is known by the variable's name, and TensorFlow calls every variable without one "Variable".
@@ -188,7 +219,7 @@ def _captured(function: tf.types.experimental.ConcreteFunction, variable_names: 
     return captured
 
 
-def _reader(variables: Sequence[tf.Variable]) -> Callable[[tf.Variable], Any]:
+def reader(variables: Sequence[tf.Variable]) -> Callable[[tf.Variable], Any]:
     """A function that gives the present value of one of `variables`; its first call reads all of them.
 
     TensorFlow makes a kernel for each shape of a variable, which takes it a third of the time where nothing else runs between.

@@ -20,6 +20,8 @@ from onnxport.graph.walks import operands_first
 from onnxport.tracing.tensorflow_inputs import Dynamic
 
 Dims = tuple[int | str | None, ...] | None
+# The operator whose results stand for weights that a trace gives to a model: it takes nothing, and gives types and shapes.
+WEIGHTS = "InfeedDequeueTuple"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Keras models: architectures, names, saved files, recurrent layers as operators, figures that must hold."""
 
-import contextlib
 import os
 import zipfile
 
@@ -16,7 +15,6 @@ from onnxport.converters.to_onnx.tensorflow import export as export_tensorflow
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.request import Request
-from onnxport.tracing import tensorflow_functions
 from onnxport.tracing.keras import load
 from onnxport.tracing.tensorflow import load as load_saved_model
 from tests.evidence import require_equal
@@ -314,66 +312,6 @@ def test_recurrent_layers_with_initial_states():
     assert "LSTM" in {node.op_type for node in model.model.graph}
     inputs = f(2, 5, 3), f(2, 4), f(2, 4)
     require_equal(source, model, inputs)
-
-
-class Overwritten(keras.Model):
-    """Reads what it has written, twice: the order tells."""
-
-    def __init__(self):
-        super().__init__()
-        self.kept = self.add_weight(shape=(3,), initializer="ones", trainable=False)
-
-    def call(self, x):
-        self.kept.assign(keras.ops.sum(x, 0))
-        before = x * self.kept
-        self.kept.assign(x[0] * 5.0)
-        return before + self.kept
-
-
-def test_variables_are_written_and_read_in_order():
-    require_equal(Overwritten(), export(Overwritten(), Request((f(2, 3),))), (f(2, 3),))
-
-
-def test_only_a_call_that_acts_on_state_is_traced_in_order(monkeypatch):
-    """That takes TensorFlow a tenth longer, and tracing twice as long again."""
-    traced, trace = [], tensorflow_functions.traced
-    monkeypatch.setattr(tensorflow_functions, "traced", lambda *args: traced.append(args) or trace(*args))
-    recurrent = keras.Sequential(
-        [keras.Input((4, 3)), layers.LSTM(4), layers.BatchNormalization(), layers.Dropout(0.5)]
-    )
-    export(recurrent, Request())
-    assert len(traced) == 1
-    export(Overwritten(), Request((f(2, 3),)))
-    assert len(traced) == 3
-
-
-class Doubled(layers.Layer):
-    """A layer of the user's, two lines of which call what autograph rewrites."""
-
-    def call(self, x):
-        twice = tf.function(lambda y: y * 2.0)(x)
-        return twice + tf.autograph.to_graph(halved)(x)
-
-
-def halved(x):
-    return x * 0.5 if tf.reduce_sum(x) > 0 else x
-
-
-def test_nodes_have_the_users_lines_as_with_every_stack_recorded(monkeypatch):
-    def lines():
-        shared = keras.Sequential([keras.Input((4,)), layers.Dense(4, activation=lambda x: x * 3.0), Doubled()])
-        shared.add(layers.Dense(2, activation="relu"))
-        model = export(shared, Request()).model
-        nodes = [*model.graph.all_nodes(), *(node for part in model.functions.values() for node in part)]
-        return [(node.op_type, node.metadata_props.get("onnxport.source")) for node in nodes]
-
-    some = lines()
-    monkeypatch.setattr(tensorflow_functions, "users_stacks", lambda function: contextlib.nullcontext())
-    assert some == lines()
-    first = Doubled.call.__code__.co_firstlineno
-    file = os.path.relpath(__file__)
-    assert {line for _, line in some} == {None, f"{file}:{first + 1}", f"{file}:{first + 2}"}
-    assert {line for kind, line in some if kind in ("MatMul", "Relu")} == {None}
 
 
 def test_mixed_precision():

@@ -148,6 +148,16 @@ def test_what_is_cast_between_floats_is_drawn_as_any_number():
     assert large > 6
 
 
+def test_edges_of_what_becomes_half_precision_do_not_overflow_there():
+    """As a model of mixed precision is that takes float32: the runtime keeps sums of float32 between its operators."""
+    half = graph(lambda op, x: op.Tanh(op.Cast(x, to=ir.DataType.FLOAT16)), X)
+    for item, most in ((half, 12.0), (graph(lambda op, x: op.Tanh(x), X), 1000.0)):
+        inputs = DrawnInputs(item.model)
+        inputs.settle(next(inputs.first()))
+        edges = next(inputs.at("edges", {"N": 8}, "edges", 0)).leaves[0]
+        assert most / 4 < np.abs(edges).max() <= most
+
+
 DRAWN = {
     "Reshape": (lambda op, x, s: op.Reshape(x, s), [X, ("s", INT64, [2])]),
     "Slice": (lambda op, x, a, b: op.Slice(x, a, b, [1]), [X, ("a", INT64, [1]), ("b", INT64, [1])]),

@@ -43,7 +43,7 @@ from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, 
 from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import trace
-from onnxport.tracing.tensorflow_program import Parameter, Port, Program, Variable, array_of, dtype_of
+from onnxport.tracing.tensorflow_program import WEIGHTS, Parameter, Port, Program, Variable, array_of, dtype_of
 from onnxport.tracing.tensorflow_signs import free_form
 
 
@@ -301,6 +301,10 @@ class _Lowering:
     def _node(self, op: OpBuilder, node: Any, operands: list[Any]) -> Sequence[Any]:
         if node.type == "Placeholder":
             return [self._capture(node)]
+        if node.type == WEIGHTS:
+            captured = self.program.captured
+            known = (captured.get(tensor.name) for tensor in node.outputs)
+            return [None if item is None else self._materialise(item, item.name) for item in known]
         source = self._source(node)
         if node.type in self._state.SOURCES:
             return [self._materialise(self.program.evaluated(node.outputs[0]), node.name)]

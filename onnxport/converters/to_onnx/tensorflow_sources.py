@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onnxport.graph.provenance import Source
+from onnxport.tracing.tensorflow_program import WEIGHTS
 from onnxport.tracing.tensorflow_stacks import user_line
 
 
@@ -31,4 +32,4 @@ class Sources:
         return result
 
 
-_SILENT = frozenset({"Const", "Identity", "ReadVariableOp", "Placeholder"})  # operators that write no node
+_SILENT = frozenset({"Const", "Identity", "ReadVariableOp", "Placeholder", WEIGHTS})  # operators that write no node

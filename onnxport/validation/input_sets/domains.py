@@ -187,6 +187,12 @@ def number_range(value: ir.Value, dtype: np.dtype) -> Range | None:
     return allowed
 
 
+def becomes_half(value: ir.Value) -> bool:
+    """Whether an operator makes half precision of a value or of an unchanged carrier of it."""
+    casts = (node.outputs[0] for node, _ in consumers(value) if node.op_type in _CASTS)
+    return any(is_floating(result) and result.dtype is not None and result.dtype.itemsize <= 2 for result in casts)
+
+
 def index_limit(value: ir.Value) -> int | None:
     """The size of the smallest weight axis that the value indexes; None where it indexes none."""
     limits = []

@@ -227,7 +227,8 @@ class Drawing:
         if dtype.kind == "c":
             return (self.rng.standard_normal(shape) + 1j * self.rng.standard_normal(shape)).astype(dtype)
         if self._kind == "edges":
-            return edges.numbers(shape, dtype, self.rng, allowed, ties=self._signature.ties)
+            ties, narrow = self._signature.ties, domains.becomes_half(value)
+            return edges.numbers(shape, dtype, self.rng, allowed, ties=ties, narrow=narrow)
         drawn = self._numbers(value, shape, allowed).astype(dtype)
         return edges.with_not_finite(drawn, self.rng) if self._kind == "not finite" and allowed is None else drawn
 

@@ -39,11 +39,17 @@ COMPUTED, WIDE = 1000, 2**40 + 3
 
 
 def numbers(
-    shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator, allowed: Range | None, *, ties: bool = True
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    rng: np.random.Generator,
+    allowed: Range | None,
+    *,
+    ties: bool = True,
+    narrow: bool = False,
 ) -> np.ndarray:
     """Floating-point numbers of every pattern: one a row where there are as many rows, else side by side.
 
-    Without `ties` patterns in which numbers repeat are left out.
+    Without `ties` patterns in which numbers repeat are left out; `narrow` ones are computed with in half precision.
     """
     one_a_row = len(shape) > 1 and shape[0] >= ROWS
     # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
@@ -57,7 +63,7 @@ def numbers(
         drawn = np.take_along_axis(layers, rng.integers(0, len(patterns), (1, *shape)), axis=0)[0]
     if allowed is not None:
         drawn = np.clip(drawn, allowed.low, allowed.high)
-    if dtype.itemsize <= 2:  # sums of their squares must not overflow
+    if narrow or dtype.itemsize <= 2:  # sums of their squares must not overflow
         drawn = np.clip(drawn, -_NARROW, _NARROW)
     return np.asarray(drawn).astype(dtype)
 

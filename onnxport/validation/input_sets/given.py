@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind
-from onnxport.validation.input_sets.domains import Range, index_limit, number_range
+from onnxport.validation.input_sets.domains import Range, becomes_half, index_limit, number_range
 from onnxport.validation.input_sets.drawn import InputSignature, is_whole
 from onnxport.validation.input_sets.sizes import resized, sizes_of
 from onnxport.validation.runners.base import InputSpec
@@ -95,7 +95,8 @@ class GivenInputs:
         elif floats == "sign" and low >= 0:
             allowed = Range(low if low > 0 else 0, 1e3)
         ties = self._signature is None or self._signature.ties
-        return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, ties=ties))
+        narrow = value is not None and becomes_half(value)
+        return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, ties=ties, narrow=narrow))
 
     def _whole_edge(
         self, value: ir.Value | None, leaf: np.ndarray, whole: Whole, rng: np.random.Generator
