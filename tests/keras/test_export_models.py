@@ -340,3 +340,11 @@ def test_activations_need_no_transposes_but_the_first():
     ]
     assert len(transposes) == 2  # into the first convolution, and before Flatten
     assert tf.__version__
+
+
+def test_zeros_around_an_activation_are_the_convolutions_own():
+    source = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.ReLU(), layers.ZeroPadding2D()])
+    source.add(layers.Conv2D(4, 3, strides=2))
+    model = export(randomized(source), Request())
+    assert "Pad" not in {node.op_type for node in model.model.graph}
+    require_equal(source, model, f(2, 8, 8, 3))

@@ -114,6 +114,7 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
         PushTransposesPass(names),
         TransposeQuantisedPass(names),
         MergeReshapesPass(names),
+        RemoveUnusedNodesPass(),  # transposes that were pushed on
         MergePadsPass(),
     )
     notes = list(lowering.writes.notes())
