@@ -66,6 +66,12 @@ def user_line(recorded: Any) -> tuple[str, int | None]:
     return "", None
 
 
+def stands_for_many(recorded: Any) -> bool:
+    """Whether a ``traceback`` is that of `users_stacks`, which all operators have that no user's code is part of."""
+    frames = list(recorded.get_user_frames())
+    return bool(frames) and (frames[-1].filename, frames[-1].name) == (__file__, users_stacks.__name__)
+
+
 @cache
 def _owner(filename: str) -> Literal["onnxport", "framework", "user"]:
     """Whose code a file is."""
