@@ -97,6 +97,20 @@ def run_under(mode: AbstractContextManager[object], call: Call) -> Any:
         return call.module(*args, **kwargs)
 
 
+def writes(call: Call) -> bool:
+    """Whether the model writes to its inputs or to its buffers.
+
+    Raises:
+        Exception: what the model raises.
+    """
+    args, kwargs = pytree.tree_map(_copied, (call.args, call.kwargs))
+    held = [*(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)), *call.module.buffers()]
+    counted = [(tensor, tensor._version) for tensor in held if not tensor.is_inference()]
+    with torch.no_grad(), _with_buffers_kept(call.module):
+        call.module(*args, **kwargs)
+        return any(tensor._version != version for tensor, version in counted)
+
+
 @contextmanager
 def _with_buffers_kept(module: torch.nn.Module) -> Iterator[None]:
     """Gives the module's buffers their numbers back at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from onnxport.tracing.pytorch_answers import run_under
+from onnxport.tracing.pytorch_answers import run_under, writes
 from onnxport.tracing.pytorch_inputs import Call
 from onnxport.tracing.pytorch_nodes import recorded
 
@@ -58,6 +58,9 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     inputs = frozenset(path for path, _ in places)
     if any(call.tensors[path].layout != torch.strided for path in inputs):
         return None  # sparse rows are not taken apart
+    with suppress(Exception):  # what the model raises on the call shows again
+        if writes(call):
+            return None  # what it writes may follow from all rows
     pairs = [_cut(call, inputs, (0, -1))]
     pairs += [_varied(pairs[0], inputs, near, far) for near, far in _SCALES]
     if not any(_differ(pair, inputs) for pair in pairs):

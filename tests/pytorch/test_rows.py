@@ -164,6 +164,33 @@ def test_a_batch_that_decides_together_is_not_taken_apart(model: Any) -> None:
     assert not any("row by row" in note for note in converted.report.notes)
 
 
+class Tracking(torch.nn.Module):
+    """Running statistics that the caller holds: what is written to them follows from all rows."""
+
+    def forward(self, x: Any, mean: Any, variance: Any) -> Any:
+        return torch.nn.functional.instance_norm(x, mean, variance, use_input_stats=True)
+
+
+class Counting(torch.nn.Module):
+    """A buffer that adds up the rows of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.nn.Buffer(torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.total += torch.stack([x[i] for i in range(x.shape[0])]).sum(0)
+        return torch.stack([x[i] + 1 for i in range(x.shape[0])])
+
+
+def test_a_batch_whose_rows_are_written_somewhere_is_not_taken_apart() -> None:
+    converted = onnxport.convert(Tracking(), inputs=(torch.rand(3, 2, 4), torch.rand(2), torch.rand(2)))
+    assert [item.name for item in converted.model.graph.outputs][1:] == ["mean.updated", "variance.updated"]
+    assert not any("row by row" in note for note in converted.report.notes)
+    with pytest.raises(onnxport.UnsupportedOperator, match="total"):
+        onnxport.convert(Counting(), inputs=(torch.rand(3, 3),))
+
+
 class CentredWords(torch.nn.Module):
     """Rows of words in a Python loop, less the mean over the batch: of rows that are alike it is nothing, as of each alone."""
 

@@ -1,8 +1,10 @@
 """A proof says where the outputs that it compared do not depend on the inputs that it tried."""
 
+import numpy as np
 import pytest
 
 import onnxport
+from onnxport.validation.unmoved import Movement
 
 
 def scaled(factor, *, shown=True):
@@ -91,3 +93,13 @@ def test_a_network_of_random_weights_that_answers_with_its_bias():
     keras.utils.set_random_seed(0)
     model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
     assert "output 'predictions'" in notes_of(onnxport.convert(model).report)[0]
+
+
+def test_results_without_axes_are_compared():
+    def moved(first, second):
+        movement = Movement()
+        movement.add([("y", np.array(first, object))])
+        movement.add([("y", np.array(second, object))])
+        return movement.moved
+
+    assert (moved("red", "green"), moved("red", "red")) == ([True], [False])
