@@ -70,9 +70,8 @@ def _moves(a: object, b: object) -> bool | None:
     """Whether two results differ where both have elements; None where nothing can be compared."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.ndim != b.ndim or a.dtype != b.dtype:
         return None
-    # the ellipsis keeps an array of what has no axes
-    common = (*(slice(0, min(sizes)) for sizes in zip(a.shape, b.shape, strict=True)), ...)
-    a, b = a[common], b[common]
+    common = tuple(slice(0, min(sizes)) for sizes in zip(a.shape, b.shape, strict=True))
+    a, b = a[(*common, ...)], b[(*common, ...)]  # the ellipsis keeps an array of what has no axes
     if not a.size:
         return None
     if not is_floating(a.dtype):
