@@ -71,7 +71,7 @@ def _moves(a: object, b: object) -> bool | None:
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.ndim != b.ndim or a.dtype != b.dtype:
         return None
     common = tuple(slice(0, min(sizes)) for sizes in zip(a.shape, b.shape, strict=True))
-    a, b = a[(*common, ...)], b[(*common, ...)]  # the ellipsis keeps an array of what has no axes
+    a, b = np.asarray(a[common], a.dtype), np.asarray(b[common], b.dtype)  # of what has no axes an element
     if not a.size:
         return None
     if not is_floating(a.dtype):
