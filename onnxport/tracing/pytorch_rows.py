@@ -158,6 +158,8 @@ def _joint(whole: torch.Tensor, parts: Sequence[Any]) -> _Joint | None:
     """How the parts follow each other in the whole, smaller ones filled up with one number; None where they do not."""
     if any(not isinstance(part, torch.Tensor) or part.dim() != whole.dim() for part in parts) or whole.is_complex():
         return None
+    if any(tensor.layout != torch.strided for tensor in (whole, *parts)):  # sparse results are not put together
+        return None
     if not whole.numel():  # which shows nothing: rows that meet may give something from three on
         return None
     most = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]

@@ -164,6 +164,18 @@ def test_a_batch_that_decides_together_is_not_taken_apart(model: Any) -> None:
     assert not any("row by row" in note for note in converted.report.notes)
 
 
+class Sparse(torch.nn.Module):
+    """Rows that are sparse, which none takes as parts of a whole."""
+
+    def forward(self, x: Any) -> Any:
+        return x.to_sparse()
+
+
+def test_sparse_results_are_refused_by_name() -> None:
+    with pytest.raises(onnxport.UnsupportedOperator, match="to_sparse"):
+        onnxport.convert(Sparse(), inputs=(torch.eye(3),))
+
+
 class Tracking(torch.nn.Module):
     """Running statistics that the caller holds: what is written to them follows from all rows."""
 
