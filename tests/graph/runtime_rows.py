@@ -44,7 +44,7 @@ def whole(dtype, *shape):
 # What onnxruntime has no kernel for and no row stands for: it is computed otherwise, refused by name, or no framework has it.
 # A new row takes its operator out of here.
 LACKING = {
-    "DOUBLE": "Acos Acosh Asin Asinh Atan Atanh Col2Im Cosh Erf GlobalLpPool GridSample LRN MaxRoiPool MaxUnpool "
+    "DOUBLE": "Acos Acosh Asin Asinh Atan Atanh Col2Im Cosh Erf GlobalLpPool GridSample MaxRoiPool MaxUnpool "
     "MelWeightMatrix Multinomial RoiAlign Sinh",
     "FLOAT16": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
     "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
@@ -139,6 +139,16 @@ ROWS = [
                 ("GRU", gates(3), {"linear_before_reset": 1}),
             ]
         )
+    ],
+    *[
+        (
+            f"LRN-{size}",
+            lambda op, x, size=size: op.LRN(x, size=size, alpha=0.5, beta=0.625, bias=2.0),
+            [IMAGE],
+            OPSETS,
+            8,
+        )
+        for size in (2, 3)
     ],
     (
         "RMSNormalization",

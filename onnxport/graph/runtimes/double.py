@@ -107,6 +107,19 @@ def rms_normalization(op: OpBuilder, node: ir.Node) -> Written:
     return op.Mul(op.Div(x, op.Sqrt(op.Add(mean, real(node, "epsilon", 1e-5)))), operand(node, 1))
 
 
+def response_normalization(op: OpBuilder, node: ir.Node) -> Written:
+    """x / (bias + alpha / size times the sum of the squares of the channels around)^beta."""
+    x, size = operand(node, 0), node.attributes.get_int("size", 1)
+    rank = len(dims(x) or ())
+    before = [0, (size - 1) // 2, *[0] * (rank - 2)]
+    after = [0, size // 2, *[0] * (rank - 2)]
+    squares = op.Pad(op.Mul(x, x), [*before, *after])
+    end = op.dim(x, 1)
+    parts = [op.Slice(squares, [i], op.shape_vector([op.Add(end, i)]), [1]) for i in range(size)]
+    total = op.Mul(op.Sum(*parts), real(node, "alpha", 1e-4) / size)
+    return op.Div(x, op.Pow(op.Add(total, real(node, "bias", 1.0)), real(node, "beta", 0.75)))
+
+
 def square(op: OpBuilder, node: ir.Node) -> Written:
     """x x."""
     x = operand(node, 0)
@@ -193,6 +206,7 @@ DOUBLE = (
     _row(("InstanceNormalization",), instance_normalization, "its definition", applies=_has_rank),
     _row(("RMSNormalization",), rms_normalization, "its definition", reason=_ANOTHER_EPSILON, applies=_has_rank),
     _row(("Pow",), square, "Mul", reason=_ANOTHER_EPSILON, applies=_is_mean_square, operands=(0,), optimised=True),
+    _row(("LRN",), response_normalization, "its definition", applies=_has_rank),
     _row(("GlobalAveragePool",), over_space("ReduceMean"), "ReduceMean", applies=_has_rank),
     _row(("GlobalMaxPool",), over_space("ReduceMax"), "ReduceMax", applies=_has_rank),
     _row(("Det",), determinant, "Gaussian elimination", applies=_is_small_matrix),

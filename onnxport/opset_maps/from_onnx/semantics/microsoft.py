@@ -362,3 +362,23 @@ def embed_layer_normalization(
     if mask is not None:
         counted = xp.sum(mask, (1,))
     return (result, counted, total)[: xp.output_count] if xp.output_count > 1 else result
+
+
+def _distances(metric: str) -> Case:
+    return _node(
+        f'CDist <metric = "{metric}"> (x, z)',
+        f32(3, 4),
+        f32(5, 4),
+        operands=f"{_ROWS}, float[5, 4] z",
+        result="float[N, 5] y",
+    )
+
+
+@microsoft_op("CDist", _distances("sqeuclidean"), _distances("euclidean"))
+def distances(xp: Namespace, a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> Tensor:
+    """Squared Euclidean distances of the rows of two matrices, or their roots."""
+    if metric not in ("sqeuclidean", "euclidean"):
+        raise UnsupportedOperator(f"metric {metric!r}")
+    gaps = xp.subtract(xp.expand_dims(a, (1,)), xp.expand_dims(b, (0,)))
+    squares = xp.sum(xp.square(gaps), (2,))
+    return xp.sqrt(squares) if metric == "euclidean" else squares

@@ -191,3 +191,25 @@ for _name, _summary, _cases in (
     ("std_mean", "The standard deviation and the mean.", [case(lambda x: torch.std_mean(x, 1), f32(2, 3))]),
 ):
     aten.lower(f"aten::{_name}", cases=_cases)(_variance(_name, _summary))
+
+
+@aten.lower(
+    "aten::linalg__powsum",
+    cases=[
+        case(lambda x: torch.ops.aten.linalg__powsum(x, 3, [1]), f32(2, 3), dynamic=True),
+        case(lambda x: torch.ops.aten.linalg__powsum(x, 0.5, [0, 2], keepdim=True), f32(2, 3, 4)),
+        case(lambda x: torch.ops.aten.linalg__powsum(x), f32(2, 3)),
+    ],
+)
+def power_sum(
+    op: OpBuilder,
+    x: ir.Value,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: ir.DataType | None = None,
+) -> ir.Value:
+    """The sum of the magnitudes raised to a power: a norm before its root."""
+    power = op.Pow(op.Abs(op.cast(x, op.result.dtype)), float(ord))
+    return op.reduce("ReduceSum", power, axes_of(x, dim), keepdims=keepdim)
