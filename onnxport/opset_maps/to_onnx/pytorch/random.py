@@ -80,7 +80,13 @@ def randint(op: OpBuilder, high: Operand, size: Sequence[Size], **_: object) -> 
     return _integers(op, op.shape_vector(size), 0, high)
 
 
-@aten.lower("aten::randint.low", cases=[case(lambda x: torch.randint(2, 5, (2, 3)) * 0 + x, i64(3))])
+@aten.lower(
+    "aten::randint.low aten::randint.low_generator",
+    cases=[
+        case(lambda x: torch.randint(2, 5, (2, 3)) * 0 + x, i64(3)),
+        case(lambda x: torch.ops.aten.randint.low_generator(2, 5, [2, 3], generator=None) * 0 + x, i64(3)),
+    ],
+)
 def randint_low(op: OpBuilder, low: Operand, high: Operand, size: Sequence[Size], **_: object) -> ir.Value:
     """Uniform numbers, rounded down."""
     return _integers(op, op.shape_vector(size), low, high)
