@@ -118,6 +118,8 @@ _OPEN_ON_NAN = frozenset(
 )
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _WINDOWS = frozenset({"AveragePool", "Conv", "GlobalAveragePool", "MaxPool"})
+# Of the source's operators those whose mean of an infinity and numbers is infinite where that stands last, and else NaN.
+_OPEN_IN_SOURCE = ("aten::var_mean", "aten::std_mean")
 # Operators whose results depend on an order that ties leave open.
 _ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
 # Operators whose results do not depend on the values of their operands.
@@ -266,6 +268,7 @@ def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
     still_open = _OPEN_ON_NAN if products else _OPEN_ON_NAN | _PRODUCTS
     nodes = list(graph.all_nodes())
     settled = all(not node.domain and node.op_type not in still_open for node in nodes)
+    settled &= not any(node.metadata_props.get("onnxport.op", "").startswith(_OPEN_IN_SOURCE) for node in nodes)
     return settled and all(is_floating(node.outputs[0]) for node in nodes if node.op_type in _CASTS)
 
 
