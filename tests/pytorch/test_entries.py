@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,3 +73,32 @@ def test_case_at_another_opset(case: Case, opset: int) -> None:
 
 def test_every_entry_carries_a_case_and_a_docstring() -> None:
     assert [entry.name for entry in aten if not entry.cases or not entry.summary] == []
+
+
+# Overloads that no graph of the CPU's holds, or that are no functions of tensors.
+NOT_IN_GRAPHS = re.compile(r"aten::(addmm|baddbmm|bmm|mm)\.dtype|aten::copy\.(t|Dict_\w+)")
+
+
+def overloads() -> Iterator[tuple[str, Any]]:
+    """Each overload of ATen that gives its results, with its schema."""
+    for base in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, base)
+        for overload in getattr(packet, "overloads", list)():
+            schema = getattr(packet, overload)._schema
+            if not any(argument.is_out for argument in schema.arguments) and not base.endswith("_"):
+                yield f"aten::{base}" + (f".{overload}" if overload != "default" else ""), schema
+
+
+def test_entries_take_the_arguments_of_every_overload_that_they_stand_for() -> None:
+    """One without an entry of its own is converted by that of the operator's name."""
+    misfits = []
+    for name, schema in overloads():
+        entry = aten.find(name)
+        given = [None for argument in schema.arguments if not argument.kwarg_only]
+        named = {argument.name: None for argument in schema.arguments if argument.kwarg_only}
+        try:
+            if entry is not None:
+                inspect.signature(entry.function).bind(None, *given, **named)
+        except TypeError as error:
+            misfits.append(f"{name}: {error}")
+    assert [item for item in misfits if not NOT_IN_GRAPHS.match(item)] == []

@@ -219,7 +219,12 @@ def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 @aten.lower("aten::rrelu", cases=[case(F.rrelu, f32(2, 3)), case(lambda x: F.rrelu(x, 0.1, 0.1, True), f32(2, 3))])
 def rrelu(
-    op: OpBuilder, x: ir.Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, **_: object
+    op: OpBuilder,
+    x: ir.Value,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: object = None,
 ) -> ir.Value:
     """The mean slope below 0; in training mode a random one for each element."""
     dtype = op.result.dtype

@@ -166,7 +166,7 @@ def _total(op: OpBuilder, x: Number, y: Number, alpha: Number, sign: int) -> ir.
     accepts_complex=True,
     cases=[complex_case(lambda z, w: (z + w, z + 1.5, z + w.real, z + 2j), (2, 3), (3,))],
 )
-def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
+def add(op: OpBuilder, x: Number, y: Number, alpha: Number = 1) -> ir.Value:
     """Add, part by part."""
     return _total(op, x, y, alpha, 1)
 
@@ -177,7 +177,7 @@ def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     accepts_complex=True,
     cases=[complex_case(lambda z, w: (z - w, z - 1.5, z - w.real), (2, 3), (3,))],
 )
-def sub(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
+def sub(op: OpBuilder, x: Number, y: Number, alpha: Number = 1) -> ir.Value:
     """Sub, part by part."""
     return _total(op, x, y, alpha, -1)
 

@@ -135,11 +135,12 @@ def _scaled(op: OpBuilder, x: Operand, alpha: Operand, dtype: ir.DataType) -> ir
     cases=[
         case(lambda x, y: torch.add(x, y, alpha=2), f32(2, 3), f32(3), dynamic=True),
         case(lambda x: x + 1.5, i64(2, 3)),
+        case(lambda x: torch.ops.aten.add.Scalar(x, 2, 3), f32(2, 3)),
         case(lambda x, y: x + y, boolean(4), boolean(4)),
         case(lambda x, y: x + y, i32(4), f64(4)),
     ],
 )
-def add(op: OpBuilder, x: Operand, y: Operand, *, alpha: Operand = 1) -> ir.Value:
+def add(op: OpBuilder, x: Operand, y: Operand, alpha: Operand = 1) -> ir.Value:
     """Add; of booleans it is or."""
     dtype = op.result.dtype
     if dtype == ir.DataType.BOOL:
@@ -150,9 +151,13 @@ def add(op: OpBuilder, x: Operand, y: Operand, *, alpha: Operand = 1) -> ir.Valu
 @aten.lower(
     "aten::sub",
     "aten::subtract",
-    cases=[case(lambda x, y: torch.sub(x, y, alpha=3), i64(2, 3), i64(3)), case(lambda x: torch.sub(x, 2), f32(3))],
+    cases=[
+        case(lambda x, y: torch.sub(x, y, alpha=3), i64(2, 3), i64(3)),
+        case(lambda x: torch.sub(x, 2), f32(3)),
+        case(lambda x: torch.ops.aten.sub.Scalar(x, 2, 3), f32(3)),
+    ],
 )
-def sub(op: OpBuilder, x: Operand, y: Operand, *, alpha: Operand = 1) -> ir.Value:
+def sub(op: OpBuilder, x: Operand, y: Operand, alpha: Operand = 1) -> ir.Value:
     """Sub."""
     dtype = op.result.dtype
     return op.Sub(to_dtype(op, x, dtype), _scaled(op, y, alpha, dtype))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,7 @@ from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.complex_numbers import is_complex
 from onnxport.opset_maps.lowerings.spectral import from_half, size_of, transform
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.padding import pad
 
 
 def _normalised(op: OpBuilder, result: ir.Value, x: ir.Value, axes: Sequence[int], normalization: int) -> ir.Value:
@@ -153,6 +154,44 @@ def stft(
         result = op.Div(result, float(np.sqrt(n_fft)))
     count = rank(result)
     return op.Transpose(result, perm=[*range(count - 3), count - 2, count - 3, count - 1])
+
+
+def _centred(mode: str, *more: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        window, centre = torch.hann_window(8), mode != "none"
+        result = torch.ops.aten.stft.center(x, 8, 4, None, window, centre, mode, False, True, *(more or (True,)))
+        return result if more else torch.view_as_real(result)
+
+    return call
+
+
+@aten.lower(
+    "aten::stft.center",
+    accepts_complex=True,
+    cases=[case(_centred("reflect"), f32(2, 40)), case(_centred("constant"), f32(40)), case(_centred("none"), f32(40))],
+)
+@aten.lower("aten::stft.center", cases=[case(_centred("reflect", False), f32(2, 40))])
+def stft_center(
+    op: OpBuilder,
+    x: ir.Value,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: ir.Value | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> ir.Value:
+    """The transform of a signal that is padded by half a window on both sides, so that frames have their numbers as centre."""
+    if center:
+        if is_complex(x):
+            raise UnsupportedOperator("the short-time transform of a complex signal")
+        x = pad(op, x, [n_fft // 2, n_fft // 2], pad_mode)
+    options = normalized, onesided, return_complex, align_to_window
+    return stft(op, x, n_fft, hop_length, win_length, window, *options)
 
 
 @aten.lower(
