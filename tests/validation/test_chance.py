@@ -37,6 +37,13 @@ def test_a_draw_by_a_probability_that_is_an_input_is_proved(body):
     assert [item.name for item in report.sets if item.certain]
 
 
+@pytest.mark.pytorch
+def test_a_draw_by_a_seed_is_proved():
+    """onnxruntime goes on with a sequence from run to run, a module begins it anew in each call."""
+    source = model("r = RandomUniformLike <seed = 3.0> (x) b = Less(r, x) y = Cast <to = 1> (b)")
+    assert onnxport.validate(source, onnxport.convert(source, to="pytorch")).verdict == "passed"
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_a_draw_by_another_probability_fails(what):
     assert onnxport.validate(model(DRAW), model(WRONG[what])).verdict == "failed"

@@ -7,7 +7,7 @@ import torch
 from onnx import numpy_helper, parser
 
 import onnxport
-from onnxport.validation.input_sets.domains import index_limit, takes_empty
+from onnxport.validation.input_sets.domains import defined_on_nan, index_limit, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import in_order_of, shorter_mask
 from onnxport.validation.input_sets.sizes import plans
@@ -146,6 +146,21 @@ def test_what_is_cast_between_floats_is_drawn_as_any_number():
     small, large = (np.abs(next(DrawnInputs(item.model).first()).leaves[0]).max() for item in (half, whole))
     assert small < 6
     assert large > 6
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settled"),
+    [
+        ("y = Cast <to = 1> (x)", True),
+        ("e = Cast <to = 24> (x) y = Cast <to = 1> (e)", False),
+        ('y = ScatterND <reduction = "add"> (x, i, u)', True),
+        ('y = ScatterND <reduction = "max"> (x, i, u)', False),
+    ],
+)
+def test_forms_that_leave_nan_open(nodes, settled):
+    head = '<ir_version: 13, opset_import: ["": 24]> g (float[4] x, int64[2, 1] i, float[2] u) => (float[4] y) '
+    graph = ir.from_proto(parser.parse_model(f"{head} {{ {nodes} }}")).graph
+    assert defined_on_nan(graph) == settled
 
 
 @pytest.mark.pytorch

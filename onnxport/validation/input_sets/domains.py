@@ -269,7 +269,15 @@ def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
     nodes = list(graph.all_nodes())
     settled = all(not node.domain and node.op_type not in still_open for node in nodes)
     settled &= not any(node.metadata_props.get("onnxport.op", "").startswith(_OPEN_IN_SOURCE) for node in nodes)
-    return settled and all(is_floating(node.outputs[0]) for node in nodes if node.op_type in _CASTS)
+    return settled and not any(map(_is_open_form, nodes))
+
+
+def _is_open_form(node: ir.Node) -> bool:
+    """Whether a form of an operator leaves open what comes of NaN: casts to whole numbers or exponents, scattered extremes."""
+    if node.op_type in _CASTS:
+        result = node.outputs[0]
+        return not is_floating(result) or result.dtype == ir.DataType.FLOAT8E8M0
+    return node.op_type == "ScatterND" and node.attributes.get_string("reduction", "none") in ("max", "min")
 
 
 def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
