@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from onnx import numpy_helper, parser  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import UnsupportedOperator  # noqa: E402
+from onnxport.opset_maps.from_onnx.keras.sizes import quotient  # noqa: E402
 
 layers = keras.layers
 
@@ -412,3 +414,19 @@ def test_layers_are_built_with_their_weights(kind, shape, options):
         (item.path, item.trainable) for item in plain.weights
     ]
     assert layer.get_config() == plain.get_config()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_quotients_of_the_least_integers(dtype):
+    """Toward zero; the least integer, whose magnitude the type does not hold, among both operands."""
+    info = np.iinfo(dtype)
+    few = np.array(sorted({info.min, info.min + 1, 0, 1, 2, 3, 7, 21, info.max - 1, info.max}), dtype)
+    a, b = (item.ravel() for item in np.meshgrid(few, few))
+    some = b != 0
+    a, b = a[some], b[some]
+    expected = np.array([int(Fraction(int(x), int(y))) for x, y in zip(a, b, strict=True)], dtype)
+    x, y = keras.Input((), dtype=dtype), keras.Input((), dtype=dtype)
+    np.testing.assert_array_equal(keras.Model([x, y], quotient(x, y, dtype))([a, b]), expected)
+    for least in (few[0], few[-1]):
+        np.testing.assert_array_equal(keras.Model(x, quotient(x, least, dtype))(a[b == least]), expected[b == least])
+        np.testing.assert_array_equal(keras.Model(y, quotient(least, y, dtype))(b[a == least]), expected[a == least])

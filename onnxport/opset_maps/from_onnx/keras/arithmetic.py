@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from onnxport.opset_maps.elementwise import ROWS
-from onnxport.opset_maps.from_onnx.keras.sizes import MOVED
+from onnxport.opset_maps.from_onnx.keras.sizes import MOVED, quotient
 from onnxport.opset_maps.from_onnx.values import TYPE_NAMES
 
 REALS = ("float32", "float64")
@@ -153,11 +153,7 @@ def _divide(a: Any, b: Any) -> Any:
         return in_type(keras.ops.floor_divide(*_fitting((a, b), dtype)), dtype)
     if dtype in WHOLE and is_keras_tensor(a):  # toward zero
         a, b = _fitting((a, b), dtype)
-        size = keras.ops.floor_divide(keras.ops.absolute(a), keras.ops.absolute(b) if is_keras_tensor(b) else np.abs(b))
-        zero = np.asarray(0, dtype)
-        below = keras.ops.less(b, zero) if is_keras_tensor(b) else np.less(b, zero)
-        opposite = keras.ops.not_equal(keras.ops.less(a, zero), below)
-        return in_type(keras.ops.where(opposite, keras.ops.negative(size), size), dtype)
+        return in_type(quotient(a, b, dtype), dtype)
     return _dense(keras.ops.divide(*_fitting((a, b), dtype))) if dtype in (*REALS, *HALVES) else None
 
 

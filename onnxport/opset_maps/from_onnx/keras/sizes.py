@@ -221,11 +221,30 @@ def int_arithmetic(sizes: Sizes, name: str, *operands: Int) -> Any:
         return keras.ops.negative(as_int64(keras.ops.floor_divide(*items)))
     if name == "div":  # toward zero
         a, b = items
-        size = keras.ops.floor_divide(keras.ops.absolute(a), keras.ops.absolute(b))
-        opposite = keras.ops.not_equal(keras.ops.less(a, np.asarray(0)), keras.ops.less(b, np.asarray(0)))
-        return as_int64(keras.ops.where(opposite, keras.ops.negative(size), size))
+        return as_int64(quotient(a, b, "int64"))
     result = _ARITHMETIC[name](*items)
     return result if result.dtype == "bool" else as_int64(result)
+
+
+def quotient(a: Any, b: Any, dtype: str) -> Any:
+    """The integers a / b toward zero, in which no step leaves the type: the least integer has no magnitude in it.
+
+    One of the two is a tensor of Keras.
+    """
+    least, zero, one = (np.asarray(item, dtype) for item in (np.iinfo(dtype).min, 0, 1))
+    if not np.issubdtype(dtype, np.signedinteger):
+        return keras.ops.floor_divide(a, b)
+    of_a, of_b = (keras.ops if isinstance(item, keras.KerasTensor) else np for item in (a, b))
+    negative, is_least = of_a.less(a, zero), of_b.equal(b, least)
+    size = of_b.where(is_least, one, of_b.absolute(b))
+    counted = of_a.where(negative, of_a.subtract(of_a.negative(a), one), a)  # of -n it is n - 1
+    steps = keras.ops.floor_divide(counted, size)
+    reached = keras.ops.equal(keras.ops.subtract(counted, keras.ops.multiply(steps, size)), of_b.subtract(size, one))
+    steps = keras.ops.add(steps, keras.ops.cast(keras.ops.logical_and(negative, reached), dtype))
+    result = keras.ops.where(keras.ops.not_equal(negative, of_b.less(b, zero)), keras.ops.negative(steps), steps)
+    if of_b is np and not np.any(is_least):
+        return result
+    return keras.ops.where(is_least, keras.ops.cast(keras.ops.equal(a, least), dtype), result)
 
 
 def _whole(sizes: Sizes, x: Any) -> Any:
