@@ -18,9 +18,8 @@ class Sources:
 
     def __init__(self) -> None:
         self._without_user: set[str] = set()
-        self._read: dict[
-            int, tuple[Any, tuple[str, int | None]]
-        ] = {}  # by a stack's id, which is its own while it is held
+        # By a stack's id, which is its own as long as the stack is held.
+        self._read: dict[int, tuple[Any, tuple[str, int | None]]] = {}
 
     def __call__(self, node: Any) -> Source:
         """The source of a node, with file and line of the user's code as far as they were recorded."""
