@@ -105,10 +105,16 @@ def writes(call: Call) -> bool:
     """
     args, kwargs = pytree.tree_map(_copied, (call.args, call.kwargs))
     held = [*(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)), *call.module.buffers()]
-    counted = [(tensor, tensor._version) for tensor in held if not tensor.is_inference()]
+    before = [tensor.clone() for tensor in held]
     with torch.no_grad(), _with_buffers_kept(call.module):
         call.module(*args, **kwargs)
-        return any(tensor._version != version for tensor, version in counted)
+        return not all(map(_alike, held, before))
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 @contextmanager

@@ -58,6 +58,10 @@ def rows_of(call: Call, names: Mapping[tuple[str, int], str]) -> Rows | None:
     inputs = frozenset(path for path, _ in places)
     if any(call.tensors[path].layout != torch.strided for path in inputs):
         return None  # sparse rows are not taken apart
+    others = {size for leaf in call.tensors.values() for size in leaf.shape[1:]}
+    vectors = [leaf for path in inputs if (leaf := call.tensors[path]).dim() == 1 and leaf.is_floating_point()]
+    if len(vectors) < len(inputs) and any(len(leaf) in others for leaf in vectors):
+        return None  # perhaps a number for each channel: kernels of batch norms read and write beyond shorter ones
     with suppress(Exception):  # what the model raises on the call shows again
         if writes(call):
             return None  # what it writes may follow from all rows

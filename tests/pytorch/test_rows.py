@@ -176,6 +176,18 @@ def test_sparse_results_are_refused_by_name() -> None:
         onnxport.convert(Sparse(), inputs=(torch.eye(3),))
 
 
+class Normed(torch.nn.Module):
+    """Statistics as inputs, of as many channels as the batch has rows: the kernel writes beyond ones of fewer numbers."""
+
+    def forward(self, x: Any, mean: Any, variance: Any) -> Any:
+        return torch.native_batch_norm(x, None, None, mean, variance, True, 0.5, 1e-5)[0]
+
+
+def test_a_number_for_each_channel_is_not_taken_apart() -> None:
+    converted = onnxport.convert(Normed(), inputs=(torch.rand(5, 5, 5), torch.rand(5), torch.rand(5)))
+    assert not any("row by row" in note for note in converted.report.notes)
+
+
 class Tracking(torch.nn.Module):
     """Running statistics that the caller holds: what is written to them follows from all rows."""
 
