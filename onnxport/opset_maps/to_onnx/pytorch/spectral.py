@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -171,27 +172,17 @@ def _centred(mode: str, *more: bool) -> Callable[[torch.Tensor], torch.Tensor]:
     cases=[case(_centred("reflect"), f32(2, 40)), case(_centred("constant"), f32(40)), case(_centred("none"), f32(40))],
 )
 @aten.lower("aten::stft.center", cases=[case(_centred("reflect", False), f32(2, 40))])
-def stft_center(
-    op: OpBuilder,
-    x: ir.Value,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: ir.Value | None = None,
-    center: bool = True,
-    pad_mode: str = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> ir.Value:
+def stft_center(op: OpBuilder, x: ir.Value, n_fft: int, *given: Any, **named: Any) -> ir.Value:
     """The transform of a signal that is padded by half a window on both sides, so that frames have their numbers as centre."""
-    if center:
-        if is_complex(x):
-            raise UnsupportedOperator("the short-time transform of a complex signal")
-        x = pad(op, x, [n_fft // 2, n_fft // 2], pad_mode)
-    options = normalized, onesided, return_complex, align_to_window
-    return stft(op, x, n_fft, hop_length, win_length, window, *options)
+    options = dict(zip(_OF_CENTRES, given, strict=False)) | named
+    centred, mode = options.pop("center", True), options.pop("pad_mode", "reflect")
+    if centred and is_complex(x):
+        raise UnsupportedOperator("the short-time transform of a complex signal")
+    return stft(op, pad(op, x, [n_fft // 2, n_fft // 2], mode) if centred else x, n_fft, **options)
+
+
+# The parameters of `aten::stft.center` behind the length of the transform.
+_OF_CENTRES = "hop_length win_length window center pad_mode normalized onesided return_complex align_to_window".split()
 
 
 @aten.lower(
