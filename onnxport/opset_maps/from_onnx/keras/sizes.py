@@ -240,7 +240,8 @@ def quotient(a: Any, b: Any, dtype: str) -> Any:
     counted = of_a.where(negative, of_a.subtract(of_a.negative(a), one), a)  # of -n it is n - 1
     steps = keras.ops.floor_divide(counted, size)
     reached = keras.ops.equal(keras.ops.subtract(counted, keras.ops.multiply(steps, size)), of_b.subtract(size, one))
-    steps = keras.ops.add(steps, keras.ops.cast(keras.ops.logical_and(negative, reached), dtype))
+    one_more = keras.ops.cast(keras.ops.logical_and(negative, reached), dtype)
+    steps = keras.ops.subtract(steps, keras.ops.negative(one_more))  # Keras (3.15) adds some shapes as a bias
     result = keras.ops.where(keras.ops.not_equal(negative, of_b.less(b, zero)), keras.ops.negative(steps), steps)
     if of_b is np and not np.any(is_least):
         return result
