@@ -199,8 +199,8 @@ class Constants:
         if array.dtype.kind != "f" or not array.size:
             return None
         number = float(array.flat[0])
-        near = [(view, held) for held in likely for view in held.views_beginning(number)]
-        for view, held in sorted(near, key=_place_of_view) if len(near) > 1 else near:
+        beginning = [(held, views) for held in likely if (views := held.views_beginning(number))]
+        for view, held in ((view, held) for view in VIEWS for held, views in beginning if view in views):
             for order, given in orders.items():
                 if held.is_same(given, view):
                     return {"of": held.name} | ({"order": order} if order != "C" else {}) | {"view": view}
@@ -224,13 +224,6 @@ class Constants:
                     if half.is_same(array.ravel(), view):
                         return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
-
-
-def _place_of_view(item: tuple[str, _Held]) -> int:
-    return _ORDER[item[0]]
-
-
-_ORDER = {view: place for place, view in enumerate(VIEWS)}
 
 
 def _first_of(held: _Held) -> np.ndarray:

@@ -60,12 +60,10 @@ def _machine(model: Any, keep: Keep) -> None:
     """Of each number the first form that the graph holds; the others are not looked for."""
     classifies = hasattr(model, "classes_")
     weights = pair_weights(model) if classifies else dense(model._dual_coef_).T
-    if classifies and len(model.classes_) == 2:
+    two = classifies and len(model.classes_) == 2
+    if two:
         keep("intercept beside zero", np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
-        beside = keep("beside zeros", np.concatenate([np.zeros_like(weights), weights], axis=1))
-    else:
-        beside = False
-    if not beside:
+    if not (two and keep("beside zeros", np.concatenate([np.zeros_like(weights), weights], axis=1))):
         keep("weights", weights)
     vectors = dense(model.support_vectors_).astype(np.float64)
     if keep("vectors", vectors) or model.kernel != "rbf":
