@@ -2,7 +2,11 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
+
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine too
+settings.load_profile("suite")
 
 
 @pytest.fixture

@@ -14,7 +14,14 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
-from onnxport.validation.divergence import by_source_node, divergence_of, first_divergence, is_rounding, local_run
+from onnxport.validation.divergence import (
+    divergence_of,
+    first_divergence,
+    in_form_of,
+    is_rounding,
+    local_run,
+    source_names,
+)
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
 from onnxport.validation.records import Divergence
@@ -24,7 +31,8 @@ from onnxport.validation.runners.onnx import OnnxRunner
 _SEARCH_LIMIT = 1 << 30
 # Rounding moves inner values by far less, a wrong operator by far more: what lies beyond it is run by itself, which decides.
 _FAR = 1e-4
-_MOST = 8  # nodes that are run by themselves
+_LEAST = 1e-20  # a sum of squares above it has its digits in float32
+_MOST = 64  # nodes that are run by themselves
 
 
 @dataclass(frozen=True)
@@ -55,24 +63,28 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     graph, feeds = _searched(parties, item)
     if graph is None or parties.tolerance.given or not parties.source.names_are_steady:
         return None
+    varies = parties.source.graph is None and parties.source.inner_forms_vary
     try:
-        reference = _reference(parties, item, graph, feeds)
-        arrays = {name: value for name, value in {**reference, **feeds}.items() if isinstance(value, np.ndarray)}
-        count = 0
-        far: list[str] = []
+        inner, names = _inner_of_source(parties, item, graph)
+        arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+        arrays |= {name: inner[own] for name, own in names.items() if isinstance(inner[own], np.ndarray)}
+        near, far = 0, list[str]()
         for name, own in values_in_slices(graph, feeds):
             if name in arrays:
-                count += 1
-                if len(far) < _MOST and is_far(arrays[name], own):
+                arrays[name] = in_form_of(own, arrays[name]) if varies else arrays[name]
+                if is_far(arrays[name], own):
                     far.append(name)
+                else:
+                    near += 1
         values = {value.name or "": value for node in graph.graph for value in node.outputs}
-        for name in far:
+        for name in far[:_MOST]:
             run = local_run(graph, values[name], arrays[name], arrays)
             if run is not None and run.report.verdict == "fail" and not is_rounding(run):
-                return Inside(count, divergence_of(run))
+                return Inside(near, divergence_of(run))
+            near += run is not None
     except OnnxportError:
         return None
-    return Inside(count, None) if count else None
+    return Inside(near, None) if near else None
 
 
 def is_far(expected: np.ndarray, own: Any) -> bool:
@@ -85,6 +97,12 @@ def is_far(expected: np.ndarray, own: Any) -> bool:
         return True
     if not is_floating(expected.dtype) or not is_floating(own.dtype):
         return not np.array_equal(expected, own)
+    if expected.dtype == own.dtype == np.float32:
+        gap = np.subtract(expected, own).ravel()
+        flat = expected.ravel()
+        size = float(np.dot(flat, flat))
+        if _LEAST < size < np.inf and np.isfinite(off := float(np.dot(gap, gap))):
+            return off > _FAR * _FAR * size
     a, b = tolerance.wide(expected), tolerance.wide(own)
     finite = np.isfinite(a) & np.isfinite(b)
     size = float(np.linalg.norm(a[finite]))
@@ -102,12 +120,21 @@ def _searched(parties: Comparison, item: InputSet) -> tuple[ir.Model | None, dic
 
 
 def _reference(parties: Comparison, item: InputSet, graph: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """The source's inner values under the names of the converted graph's.
+    """The source's inner values under the names of the converted graph's."""
+    inner, names = _inner_of_source(parties, item, graph)
+    if parties.source.graph is None and parties.source.inner_forms_vary:
+        run = values_in_slices(graph, feeds) if names else ()
+        return {name: in_form_of(value, inner[names[name]]) for name, value in run if name in names}
+    return {name: inner[own] for name, own in names.items()}
+
+
+def _inner_of_source(parties: Comparison, item: InputSet, graph: ir.Model) -> tuple[dict[str, Any], dict[str, str]]:
+    """The source's inner values, and by the names of the converted graph's which of them each is.
 
     Two ONNX graphs share the names of their values; another source's are matched by where the nodes came from.
     """
     source = parties.source
     inner = source.intermediates(parties.source_leaves(item.leaves))
     if source.graph is not None:
-        return inner
-    return by_source_node(graph, inner, feeds, forms_vary=source.inner_forms_vary, operators=source.inner_operators)
+        return inner, {name: name for name in inner}
+    return inner, source_names(graph, inner, forms_vary=source.inner_forms_vary, operators=source.inner_operators)

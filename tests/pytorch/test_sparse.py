@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -39,3 +40,12 @@ def test_a_sparse_buffer(layout: Any) -> None:
     for compute in (torch.sparse.mm, torch.matmul, lambda held, x: (held * 2.0).to_dense() @ x):
         with pytest.raises(UnsupportedOperator, match="sparse tensor.*to_dense"):
             onnxport.convert(Held(table, compute), inputs=(X,))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_a_result_without_elements_needs_no_operator() -> None:
+    def sampled(table: Any, x: Any) -> Any:
+        return torch.sparse.sampled_addmm(table, x[:0], x.T).to_dense()
+
+    written = onnxport.convert(Held(torch.zeros(0, 4).to_sparse_csr(), sampled), inputs=(X,), validate=False)
+    assert np.asarray(written(X.numpy())).shape == (0, 4)

@@ -60,10 +60,10 @@ def test_an_image_classifier(classifier):
     assert len(names & tensors) >= 4, names  # weights keep their names
 
 
-def whole(converter):
+def whole(converter, shape=(1, 9, 8, 3)):
     """Whole numbers inside, ranges from a few images."""
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    images = np.random.default_rng(1).normal(size=(4, 1, 9, 8, 3)).astype(np.float32)
+    images = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
     converter.representative_dataset = lambda: ([image] for image in images)
 
 
@@ -281,3 +281,20 @@ def test_several_signatures(tmp_path):
     result = passed(tmp_path / "m.tflite", signature="two")
     assert [value.name for value in result.model.graph.outputs] == ["less", "more"]
     assert [value.name for value in result.model.graph.inputs] == ["x0"]
+
+
+@pytest.mark.parametrize(
+    "setup", [lambda converter: None, lambda converter: whole(converter, (2, 8, 8, 8))], ids=["real", "whole"]
+)
+def test_inner_values_where_channels_are_as_many_as_rows(tmp_path, setup):
+    """The file has channels last, the graph second, of equal sizes; whole numbers between two steps go either way."""
+    kernels = [1e-7 * weights(3, 3, 8, 8) for _ in range(2)]
+
+    def body(x):
+        for kernel in kernels:
+            x = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"))
+        return tf.reduce_mean(x, [1, 2]) @ weights(8, 4) + 1.0
+
+    report = onnxport.convert(written(tmp_path / "still.tflite", function_of(body, (2, 8, 8, 8)), setup=setup)).report
+    assert report.verdict == "passed", report
+    assert any("inner values were compared too, and agree" in note for note in report.notes), report

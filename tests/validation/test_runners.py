@@ -216,3 +216,41 @@ def test_a_transform_that_a_trace_of_inner_values_leaves_open_is_ended():
     runner = bind(Failing(), "pytorch", Binding((torch.ones(3),), None))
     assert runner.intermediates([np.ones(3, np.float32)]) == {}
     assert torch._C._functorch.get_dynamic_layer_stack_depth() == depth
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("form", ["plain", "with a call", "with a table", "with a branch"])
+def test_inner_values_of_a_tensorflow_trace_are_those_of_its_operators(form):
+    """Also where a variable is read by another operator than the usual one, and where an operator is in a called function."""
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    table = tf.Variable(np.arange(12, dtype=np.float32).reshape(4, 3), name="table")
+    closed = tf.constant([10.0, 20.0, 30.0])
+
+    @tf.function
+    def called(x):
+        return tf.sin(x, name="sine") + table
+
+    def function(x):
+        doubled = tf.multiply(x, table, name="product")
+        if form == "with a call":
+            doubled = called(doubled)
+        if form == "with a table":
+            doubled = doubled + tf.gather(table, [3, 2, 1, 0], name="rows")
+        if form == "with a branch":
+            doubled = tf.cond(tf.reduce_sum(x) > 0, lambda: doubled + table, lambda: doubled - table)
+        return tf.add(doubled, closed, name="end")
+
+    x = np.arange(12, dtype=np.float32).reshape(4, 3) + 1
+    inner = bind(function, "tensorflow", Binding((x,), None)).intermediates([x])
+    weights = table.numpy()
+    expected = x * weights
+    np.testing.assert_array_equal(inner["product"], expected)
+    if form == "with a call":
+        np.testing.assert_allclose(inner["sine"], np.sin(expected), rtol=1e-6)
+    changed = {
+        "plain": expected,
+        "with a call": np.sin(expected) + weights,
+        "with a table": expected + weights[::-1],
+        "with a branch": expected + weights,
+    }
+    np.testing.assert_allclose(inner["end"], changed[form] + [10, 20, 30], rtol=1e-5)

@@ -100,7 +100,7 @@ class Boundary:
         for key in unused:
             first.setdefault(holders[key], key)
         holders |= {key: first[holders[key]] for key in unused}
-        contents = _contents({key: state[key] for key in first.values()})
+        contents = _contents({key: state[key] for key in first.values() if not is_sparse(state[key])})
         lacking = [key for key in unused if holders[key] not in contents]
         keys = [(key, key if key in numbers else holders[key]) for key in state if key not in lacking]
         specs = self._program.graph_signature.input_specs
@@ -182,7 +182,9 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
 
 def _is_cached(content: torch.Tensor, constants: Sequence[torch.Tensor]) -> bool:
     """Whether a constant consists of a weight's numbers: a module that has run keeps what it makes of its weights alone."""
-    if not content.is_floating_point() or "meta" in (content.device.type, *(item.device.type for item in constants)):
+    if is_sparse(content) or not content.is_floating_point():
+        return False
+    if "meta" in (content.device.type, *(item.device.type for item in constants)):
         return False
     distinct = content.unique()
     return len(distinct) >= _TELLING and any(

@@ -248,12 +248,12 @@ class Lowering:
         if undefined := [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, Undefined)]:
             self._refuse(undefined[0])
             return self._stand_in(results, value)
-        if computes_sparse(node, name, self.boundary.input_names):
-            self.refused.add(name, OF_SPARSE, source.where)
-            return self._stand_in(results, value)
         if (empty := _without_elements(op, results)) is not None:
             with op.at(source, results):
                 return _checked(op, name, empty, results, value, source)
+        if computes_sparse(node, name, self.boundary.input_names):
+            self.refused.add(name, OF_SPARSE, source.where)
+            return self._stand_in(results, value)
         known = name.replace("prims::", "aten::") if name in _SAME_AS_ATEN else name
         if known in _VECTORS and not complex_valued:
             known = self._of_any_sign(node, known)

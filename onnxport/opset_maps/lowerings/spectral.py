@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of real pairs: ONNX DFT where the opset has it, else products with matrices of roots."""
+"""Discrete Fourier transforms of real pairs: ONNX DFT where that is exact, else products with matrices of roots."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from onnxport.opset_maps.lowerings.complex_numbers import conjugate
 # Up to this size the transform is a product with the matrix of roots, which is more exact than kernels' DFT and takes a third of
 # the time. One of a product of two such sizes, and no power of 2, is two products.
 _PRODUCT = 512
+# The lengths of transforms that a kernel does exactly, among which the one for a size is chosen when the model runs.
+_POWERS = range(3, 40)
 
 
 def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, onesided: bool = False) -> ir.Value:
@@ -34,24 +36,43 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     """
     if x.shape is None:
         raise UnsupportedOperator("a Fourier transform of an operand of unknown rank")
-    if op.opset < 17 or _loses_digits(x, axis):
-        factors = _factors(x.shape[axis])
-        if factors is None:
-            return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
+    size = x.shape[axis]
+    if isinstance(size, int) and exact_transform(size) and size > _PRODUCT and op.opset >= 17:
+        batched = op.Unsqueeze(x, op.axes(0))
+        result = op.Squeeze(_dft(op, batched, axis + 1, inverse=inverse, onesided=onesided), op.axes(0))
+        result = _real_ends(op, x, result, axis) if onesided else result
+        return op.Mul(result, size_of(op, x, axis)) if inverse else result
+    if (factors := _factors(size)) is not None:
         whole = _by_factors(op, x, axis, *factors, inverse=inverse)
-        if not onesided:
-            return whole
-        half = op.Slice(whole, [0], [factors[0] * factors[1] // 2 + 1], [axis])
-        return _real_ends(op, x, half, axis)
-    batched = op.Unsqueeze(x, op.axes(0))
+    elif op.opset < 17 or (isinstance(size, int) and size <= _PRODUCT):
+        return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
+    else:
+        whole = _by_chirp(op, x, axis, inverse=inverse)
+    if not onesided:
+        return whole
+    results = op.Add(op.Div(op.dim(x, axis), 2), 1)
+    return _real_ends(op, x, op.Slice(whole, [0], results, [axis]), axis)
+
+
+def _dft(
+    op: OpBuilder,
+    x: ir.Value,
+    axis: int,
+    length: ir.Value | None = None,
+    *,
+    inverse: bool = False,
+    onesided: bool = False,
+) -> ir.Value:
+    """ONNX DFT, whose axis is an attribute before opset 20, of an operand filled up with zeros to a length."""
     attributes = {"inverse": int(inverse), "onesided": int(onesided)}
     if op.opset >= 20:
-        result = op.DFT(batched, None, op.const(axis + 1), **attributes)
-    else:
-        result = op.DFT(batched, axis=axis + 1, **attributes)
-    result = op.Squeeze(result, op.axes(0))
-    result = _real_ends(op, x, result, axis) if onesided else result
-    return op.Mul(result, size_of(op, x, axis)) if inverse else result
+        return op.DFT(x, length, op.const(axis), **attributes)
+    result = op.DFT(x, length, axis=axis, **attributes)
+    if result.shape is None and x.shape is not None:  # of a length that is not known inference gives no rank
+        dims: list[Any] = list(x.shape)
+        dims[axis], dims[-1] = None, 2
+        result.shape = ir.Shape(dims)
+    return result
 
 
 def _real_ends(op: OpBuilder, x: ir.Value, half: ir.Value, axis: int) -> ir.Value:
@@ -63,25 +84,6 @@ def _real_ends(op: OpBuilder, x: ir.Value, half: ir.Value, axis: int) -> ir.Valu
     at_end = op.Reshape(real, [-1 if i == axis else 1 for i in range(count)])
     imaginary = op.Reshape(op.const([False, True]), [1] * (count - 1) + [2])
     return op.Where(op.And(at_end, imaginary), op.const(0.0, half.dtype), half)
-
-
-def _loses_digits(x: ir.Value, axis: int) -> bool:
-    """Whether a kernel's DFT is less exact than the product, for sizes of which that is no burden.
-
-    Raises:
-        UnsupportedOperator: in double, of a size for which there is only that.
-    """
-    size = x.shape[axis] if x.shape is not None else None
-    small = isinstance(size, int) and size <= _PRODUCT
-    if small or (isinstance(size, int) and exact_transform(size)):
-        return small
-    divided = _factors(size) is not None
-    if x.dtype == ir.DataType.DOUBLE and not divided:
-        raise UnsupportedOperator(
-            "a Fourier transform in double of a size that is dynamic, "
-            f"or no power of 2 and no product of two numbers up to {_PRODUCT}"
-        )
-    return divided
 
 
 def _factors(size: object) -> tuple[int, int] | None:
@@ -141,6 +143,35 @@ def _by_factors(op: OpBuilder, x: ir.Value, axis: int, first: int, second: int, 
     return _as_pairs(op, parts, last)
 
 
+def _by_chirp(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool) -> ir.Value:
+    """A convolution with the roots of half of k^2 turns, by transforms of a power of 2, which are exact (Bluestein 1970).
+
+    As n * k is (n^2 + k^2 - (k - n)^2) / 2, the sum over n of x[n] * root(n * k) is one over x[n] times the root of n^2 / 2 and
+    the conjugate root of (k - n)^2 / 2. In double, as three transforms follow each other.
+    """
+    parts, last = _parts_along(op, op.cast(x, ir.DataType.DOUBLE), axis)
+    size = op.dim(x, axis)
+    number = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
+    turns = op.cast(op.Mod(op.Mul(number, number), op.Mul(size, 2)), ir.DataType.DOUBLE)
+    angle = op.Div(op.Mul(turns, math.pi if inverse else -math.pi), op.cast(size, ir.DataType.DOUBLE))
+    cosines, sines = op.Cos(angle), op.Sin(angle)
+    needed = op.Sub(op.Mul(size, 2), 1)
+    powers = op.const([2**power for power in _POWERS])
+    shorter = op.cast(op.Less(powers, needed), ir.DataType.INT64)
+    length = op.Gather(powers, op.reduce("ReduceSum", shorter, [0], keepdims=True), axis=0)
+    conjugates = _pairs(op, [cosines, op.Neg(sines)])
+    zeros = op.Expand(op.const(0.0, ir.DataType.DOUBLE), op.Concat(op.Sub(length, needed), [2], axis=0))
+    around = op.Concat(conjugates, zeros, op.Slice(conjugates, [-1], [0], [0], [-1]), axis=0)
+    spread = _dft(op, op.Unsqueeze(around, op.axes(0)), 1)
+    factors = tuple(op.Squeeze(op.Gather(spread, part, axis=-1), op.axes(0)) for part in range(2))
+    carried = _pairs(op, _complex(op, parts, op.Mul, (cosines, sines)))
+    spectrum = _dft(op, op.Unsqueeze(carried, op.axes(0)), len(last), op.Squeeze(length, op.axes(0)))
+    product = _complex(op, [op.Gather(spectrum, part, axis=-1) for part in range(2)], op.Mul, factors)
+    folded = op.Slice(_dft(op, _pairs(op, product), len(last), inverse=True), [0], size, [len(last)])
+    inner = [op.Squeeze(op.Gather(folded, part, axis=-1), op.axes(0)) for part in range(2)]
+    return op.cast_like(_as_pairs(op, _complex(op, inner, op.Mul, (cosines, sines)), last), x)
+
+
 def _complex(
     op: OpBuilder, parts: Sequence[ir.Value], product: Callable[[Any, Any], Any], roots: tuple[ir.Value, ir.Value]
 ) -> list[ir.Value]:
@@ -175,4 +206,8 @@ def _parts_along(op: OpBuilder, x: ir.Value, axis: int) -> tuple[list[ir.Value],
 def _as_pairs(op: OpBuilder, parts: Sequence[ir.Value], last: list[int]) -> ir.Value:
     """The parts in pairs, with their axes in order again."""
     back = [last.index(i) for i in range(len(last))]
-    return op.Concat(*(op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in parts), axis=-1)
+    return _pairs(op, [op.Transpose(part, perm=back) for part in parts])
+
+
+def _pairs(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    return op.Concat(*(op.Unsqueeze(part, op.axes(-1)) for part in parts), axis=-1)

@@ -13,7 +13,7 @@ from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.names import component_names, positional
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
-from onnxport.validation.runners.tensorflow_inner import hand_over
+from onnxport.validation.runners.tensorflow_inner import values_of_graph
 from onnxport.validation.runners.tensorflow_lite import bind as bind_lite
 from onnxport.validation.runners.tensorflow_signature import check_fits, is_nested, of_specifications, taken_apart
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
@@ -85,8 +85,7 @@ class GraphDefRunner(TracedRunner):
     def each_intermediate(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """Results of the graph's operators by node name, some at a time."""
         feeds = {_tensor_name(name): leaf for name, leaf in zip(self._feeds, leaves, strict=True)}
-        with tf.compat.v1.Session(graph=self._graph) as session:
-            hand_over(self._graph, lambda names: session.run(names, feeds), take)
+        values_of_graph(self._graph, feeds, take)
 
 
 class Arguments:

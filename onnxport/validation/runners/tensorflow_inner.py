@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,43 @@ _BYTES = 64 << 20  # what the tensors of one run should take: they stand in memo
 _FIRST_COUNTS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 # What only carries a value, feeds the graph or holds state.
 _NO_OPERATORS = frozenset({"Const", "Placeholder", "Identity", "NoOp", "ReadVariableOp", "VarHandleOp"})
+_CALLED = re.compile(r"PartitionedCall|^(?:Stateless)?(?:While|If|Case)$")  # what computes in functions of their own
 _CALL = re.compile(r"(?:Stateful)?PartitionedCall(?:_\d+)?/")  # an inlined call stands before the names of its nodes
 
 
-def hand_over(graph: tf.Graph, fetch: Callable[[list[str]], Sequence[Any]], take: Callable[[str, Any], None]) -> None:
+def values_of_call(concrete: Any, tensors: Sequence[Any], take: Callable[[str, Any], None]) -> bool:
+    """Takes the result of each operator of a traced call; whether it can: variables are fed as numbers, so only read."""
+    graph = concrete.graph
+    held = {id(inner): outer for outer, inner in graph.captures}
+    feeds = {inner.name: outer for outer, inner in graph.captures if outer.dtype != tf.resource}
+    feeds |= {inner.name: tensor for inner, tensor in zip(concrete.inputs, tensors, strict=False)}
+    for operation in graph.get_operations():
+        if _CALLED.search(operation.type):
+            return False
+        handles = [held[id(item)] for item in operation.inputs if id(item) in held and item.dtype == tf.resource]
+        if handles and operation.type != "ReadVariableOp":
+            return False
+        if handles:
+            result = operation.outputs[0]
+            feeds[result.name] = tf.raw_ops.ReadVariableOp(resource=handles[0], dtype=result.dtype)
+    values_of_graph(graph, {name: tensor.numpy() for name, tensor in feeds.items()}, take)
+    return True
+
+
+def values_of_graph(graph: tf.Graph, feeds: Mapping[str, Any], take: Callable[[str, Any], None]) -> None:
+    """Takes the result of each operator of a graph, fed with values by the names of tensors."""
+    threads = tf.config.threading
+    config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        intra_op_parallelism_threads=threads.get_intra_op_parallelism_threads(),
+        inter_op_parallelism_threads=threads.get_inter_op_parallelism_threads(),
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # a graph that runs once is run as it is
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
+        _hand_over(graph, lambda names: session.run(names, feeds), take)
+
+
+def _hand_over(graph: tf.Graph, fetch: Callable[[list[str]], Sequence[Any]], take: Callable[[str, Any], None]) -> None:
     """Takes the result of each operator of the graph, in pieces: each piece is a run of its own."""
     named = _named(graph.get_operations())
     tensors = list(named)
@@ -28,7 +61,7 @@ def hand_over(graph: tf.Graph, fetch: Callable[[list[str]], Sequence[Any]], take
         piece, taken = tensors[place : place + count], 0
         place += len(piece)
         for tensor, value in zip(piece, fetch(piece), strict=True):
-            array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
+            array = np.asarray(value)
             taken += array.nbytes
             for name in named[tensor]:
                 take(name, array)

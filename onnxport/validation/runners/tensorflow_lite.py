@@ -27,6 +27,7 @@ class LiteRunner(Runner):
     framework: ClassVar[str] = "tensorflow"
     runtime = "tf.lite.Interpreter"
     windows_without_rows: ClassVar[bool] = False  # the interpreter takes no images of no rows
+    inner_forms_vary: ClassVar[bool] = True
     settles_nan: bool = False  # XNNPACK's exp, minimum and others make numbers of NaN, TFLite's own do not
 
     def __init__(self, model: Any, key: str | None, example: Example | None) -> None:

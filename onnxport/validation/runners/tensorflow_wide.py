@@ -15,7 +15,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
-from onnxport.validation.runners.tensorflow_inner import hand_over
+from onnxport.validation.runners.tensorflow_inner import values_of_call, values_of_graph
 from onnxport.validation.runners.tensorflow_noise import add_noise
 from onnxport.validation.runners.tensorflow_resampling import in_float64
 
@@ -36,14 +36,7 @@ class FrozenTwin:
     """
 
     def __init__(self, call: Callable[..., Any], tensors: Sequence[Any]) -> None:
-        specs = [tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for tensor in tensors]
-        traced = tf.function(lambda *args: call(list(args)), reduce_retracing=True)
-        try:
-            concrete = traced.get_concrete_function(*specs)
-        except Exception:  # it needs the shapes
-            specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
-            concrete = traced.get_concrete_function(*specs)
-        self._specs = specs
+        concrete, self._specs = _traced(call, tensors, [[None] * tensor.shape.rank for tensor in tensors])
         if sum(int(np.prod(v.shape)) * v.dtype.size for v in concrete.graph.variables) > _LIMIT:
             raise ValueError("the variables are too large for a frozen graph")
         self._structure = concrete.structured_outputs
@@ -148,12 +141,10 @@ class FrozenTwin:
             return None
 
     def each_inner(self, tensors: Sequence[Any], take: Callable[[str, Any], None]) -> None:
-        """Hands over the results of the inner operators by name; see `hand_over`."""
-        definition = copy.deepcopy(self._definition)
-        _rename_functions(definition)
-        wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
-        with native_log_kept():  # the pieces are graphs that TensorFlow compiles and tells of
-            hand_over(wrapped.graph, lambda names: _as_list(wrapped.prune(self._names, names)(*tensors)), take)
+        """Hands over the results of the inner operators by name."""
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(self._definition, name="")
+        values_of_graph(graph, {name: tensor.numpy() for name, tensor in zip(self._names, tensors, strict=True)}, take)
 
     def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
         _rename_functions(definition)
@@ -165,6 +156,19 @@ class FrozenTwin:
             return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
 
         return run
+
+
+def _traced(
+    call: Callable[..., Any], tensors: Sequence[Any], shapes: Sequence[Sequence[int | None]]
+) -> tuple[Any, list[tf.TensorSpec]]:
+    """A function of a list of tensors traced for these shapes, or for those of the tensors where it needs them; what it takes."""
+    specs = [tf.TensorSpec(shape, tensor.dtype) for shape, tensor in zip(shapes, tensors, strict=True)]
+    traced = tf.function(lambda *args: call(list(args)), reduce_retracing=True)
+    try:
+        return traced.get_concrete_function(*specs), specs
+    except Exception:  # it needs the sizes
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
+        return traced.get_concrete_function(*specs), specs
 
 
 def _as_list(results: Any) -> list[Any]:
@@ -231,9 +235,23 @@ class Twins:
 
     def each_inner(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> None:
         """Hands over the results of the inner operators by name, where the function can be traced."""
+        if self._frozen is None and self._each_inner_of_trace(leaves, take):
+            return
         twin, tensors = self.twin(leaves)
         if twin is not None:
             twin.each_inner(tensors, take)
+
+    def _each_inner_of_trace(self, leaves: Sequence[Any], take: Callable[[str, Any], None]) -> bool:
+        """The same of a trace that is not frozen, which is most of the work; whether there is one without calls."""
+        tensors = [self._to_tensor(leaf) for leaf in leaves]
+        if self._failed or not all(isinstance(tensor, tf.Tensor) for tensor in tensors):
+            return False
+        shapes = [[None, *tensor.shape[1:]] if tensor.shape.rank else [] for tensor in tensors]
+        try:
+            concrete, _ = _traced(self._call, tensors, shapes)
+        except Exception:  # of a user's code, or of TensorFlow while it traces
+            return False
+        return values_of_call(concrete, tensors, take)
 
     def twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
         """The twin for leaves like these, and their tensors."""

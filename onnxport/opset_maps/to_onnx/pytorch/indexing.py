@@ -392,38 +392,6 @@ def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value)
 
 
 @aten.lower(
-    "aten::diagonal",
-    "aten::diagonal_copy",
-    cases=[
-        case(lambda x: x.diagonal(), f32(3, 4)),
-        case(lambda x: x.diagonal(1, 0, 2), f32(3, 2, 4)),
-        case(lambda x: x.diagonal(-1, -2, -1), f32(2, 3, 3), dynamic=True),
-    ],
-)
-def diagonal(op: OpBuilder, x: ir.Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> ir.Value:
-    """Gather from the two axes flattened to one."""
-    flat, positions, _ = diagonal_positions(op, x, offset, dim1, dim2)
-    return op.Gather(flat, positions, axis=-1)
-
-
-def diagonal_positions(
-    op: OpBuilder, x: ir.Value, offset: int, dim1: int, dim2: int
-) -> tuple[ir.Value, ir.Value, list[int]]:
-    """`x` with the two axes last and flattened, the places of the diagonal in it, and the order of the axes."""
-    count = rank(x)
-    first, second = dim1 % count, dim2 % count
-    order = [*(axis for axis in range(count) if axis not in (first, second)), first, second]
-    moved = permuted(op, x, order)
-    rows, columns = op.dim(moved, -2), op.dim(moved, -1)
-    length = op.Max(op.Min(op.Sub(rows, max(-offset, 0)), op.Sub(columns, max(offset, 0))), 0)
-    step = op.Add(columns, 1)
-    start = offset if offset >= 0 else op.Mul(columns, -offset)
-    positions = op.Add(op.Mul(op.Range(0, op.Squeeze(length, op.axes(0)), 1), step), start)
-    flat = op.Reshape(moved, op.shape_vector([*[0] * (count - 2), op.Mul(rows, columns)]))  # 0 is the axis as it is
-    return flat, positions, order
-
-
-@aten.lower(
     "aten::unfold",
     cases=[case(lambda x: x.unfold(1, 3, 2), f32(2, 7), dynamic=True), case(lambda x: x.unfold(0, 2, 1), f32(5, 2))],
 )

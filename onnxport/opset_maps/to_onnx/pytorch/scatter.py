@@ -18,7 +18,8 @@ from onnxport.opset_maps.lowerings.dtypes import Operand, Size
 from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, index, index_put, number_like, slice_
+from onnxport.opset_maps.to_onnx.pytorch.diagonals import diagonal_positions
+from onnxport.opset_maps.to_onnx.pytorch.indexing import END, index, index_put, number_like, slice_
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 HANN = torch.hann_window(8)
@@ -246,6 +247,7 @@ def put(op: OpBuilder, x: ir.Value, index: ir.Value, source: ir.Value, accumulat
         case(lambda x, s: x.diagonal_scatter(s), f32(3, 4), f32(3)),
         case(lambda x, s: x.diagonal_scatter(s, 1, 0, 2), f32(3, 2, 4), f32(2, 3)),
         case(lambda x, s: x.diagonal_scatter(s, 1, 1, 2), f32(3, 4, 0), f32(3, 0), min_opset=14),
+        case(lambda x, s: x.diagonal_scatter(s, 1, 1, 2), f32(3, 4, 0), f32(3, 0), min_opset=14, dynamic=True),
     ],
 )
 def diagonal_scatter(

@@ -39,6 +39,9 @@ def _normalised(op: OpBuilder, result: ir.Value, x: ir.Value, axes: Sequence[int
         case(lambda x: torch.view_as_real(torch.fft.fft2(x, s=(4, 8))), f32(2, 5, 6), dynamic=True),
         case(lambda x: torch.view_as_real(torch.fft.fftshift(torch.fft.fft(x))), f32(7)),
         case(lambda x: torch.view_as_real(torch.fft.fft(torch.view_as_complex(x), dim=0)), f32(960, 2, 2)),
+        case(lambda x: torch.view_as_real(torch.fft.fft(torch.view_as_complex(x))), f32(3, 960, 2), dynamic=True),
+        case(lambda x: torch.view_as_real(torch.fft.fft(x.double(), dim=0).resolve_conj()), f32(37, 2), dynamic=True),
+        case(lambda x: torch.view_as_real(torch.fft.fft(x)), f32(2, 1009)),
     ],
 )
 def c2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, forward: bool) -> ir.Value:
@@ -76,7 +79,7 @@ def r2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, ones
         case(lambda x: torch.fft.irfft(torch.fft.rfft(x)), f32(2, 8)),
         case(lambda x: torch.fft.irfft(torch.view_as_complex(x), n=7), f32(2, 4, 2)),
         case(lambda x: torch.fft.irfft2(torch.view_as_complex(x)), f32(4, 3, 2)),
-        case(lambda x: torch.fft.irfft(torch.fft.rfft(x.T), n=x.shape[0]), f32(5, 2), dynamic=True),
+        case(lambda x: torch.fft.irfft(torch.fft.rfft(x.T), n=x.shape[0]), f32(5, 2), dynamic=True, min_opset=17),
         case(lambda x: torch.fft.irfft(torch.view_as_complex(x)), f32(2, 961, 2)),
     ],
 )
