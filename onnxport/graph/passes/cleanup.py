@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes import Sequential
+from onnx_ir.passes import InPlacePass, Sequential
 from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 
 from onnxport.graph.bodies import every_node
@@ -16,12 +16,10 @@ RANDOM = frozenset({"Bernoulli", "Dropout"})
 
 def clean(model: ir.Model, *, merge: bool = True) -> ir.Model:
     """The model without unused nodes, needless identities and, with `merge`, repeated subexpressions; changed in place."""
-    random = any(node.op_type in RANDOM for node in every_node(model.graph))
-    passes = Sequential(
-        RemoveIdentityPass(),
-        *((CommonSubexpressionEliminationPass(),) if merge and not random else ()),
-        ReleaseUnusedBodiesPass(),
-        RemoveUnusedNodesPass(),
-        RemoveUnusedOpsetsPass(),
-    )
-    return passes(model).model
+    nodes = list(every_node(model.graph))
+    kinds = {node.op_type for node in nodes}
+    repeated = len(kinds) < len(model.graph)  # in a graph of different operators no two are equal
+    passes: list[InPlacePass] = [RemoveIdentityPass()] if "Identity" in kinds else []
+    passes += [CommonSubexpressionEliminationPass()] if merge and repeated and not kinds & RANDOM else []
+    passes += [ReleaseUnusedBodiesPass()] if len(nodes) > len(model.graph) else []
+    return Sequential(*passes, RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass())(model).model
