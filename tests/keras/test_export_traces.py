@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import layers
 
 from onnxport.converters.to_onnx.keras import export
+from onnxport.errors import UnsupportedOperator
 from onnxport.request import Request
 from onnxport.tracing import tensorflow_functions
 from onnxport.tracing.keras import trace
@@ -135,3 +136,16 @@ def test_nodes_have_the_users_lines_as_with_every_stack_recorded(monkeypatch):
     own = {f"{os.path.relpath(__file__)}:{first + place}" for place in (1, 2)}
     assert {line for _, line in some} == {None, called, *own}
     assert {line for kind, line in some if kind in ("MatMul", "Relu")} == {None}
+
+
+class Eigenvectors(layers.Layer):
+    """Gives what the library chooses the signs of, without an operator behind it."""
+
+    def call(self, x):
+        return keras.ops.eigh(x)[1]
+
+
+def test_an_output_without_an_onnx_form_is_refused_by_name():
+    inputs = keras.Input((3, 3))
+    with pytest.raises(UnsupportedOperator, match="SelfAdjointEigV2: the signs of eigenvectors"):
+        export(keras.Model(inputs, Eigenvectors()(inputs)), Request())

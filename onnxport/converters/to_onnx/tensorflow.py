@@ -98,6 +98,8 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     called = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
     outputs = lowering.graph(op, inputs, [port.tensor for port in program.outputs])
+    for port, output in zip(program.outputs, outputs, strict=True):
+        lowering.has_no_form(port.tensor, output)
     lowering.refused.extend(lowering.writes.refused())
     lowering.refused.raise_all()
     names = op.names
@@ -318,11 +320,8 @@ class _Lowering:
             for name in functions_of(node):
                 self._survey(name)
             return [_REFUSED] * len(node.outputs)
-        for tensor, item in zip(node.inputs, operands, strict=True):
-            if item is None or isinstance(item, Undefined):
-                reason = item.reason if item else f"its result {tensor.value_index} has no ONNX form"
-                self.refused.add(tensor.op.type, reason, self._source(tensor.op).where)
-                return [_REFUSED] * len(node.outputs)
+        if any(self.has_no_form(tensor, item) for tensor, item in zip(node.inputs, operands, strict=True)):
+            return [_REFUSED] * len(node.outputs)
         try:
             expected = [_expected(tensor) for tensor in node.outputs]
             entry.require_opset(op.opset)
@@ -337,6 +336,14 @@ class _Lowering:
         except MapEntryError as error:
             raise MapEntryError(f"{node.type} ({source.where}): {error}") from error
         return [self._typed(op, known, item, source) for known, item in zip(expected, results, strict=True)]
+
+    def has_no_form(self, tensor: Any, item: Any) -> bool:
+        """Whether a result that is used has no ONNX form, which is noted."""
+        if item is not None and not isinstance(item, Undefined):
+            return False
+        reason = item.reason if item else f"its result {tensor.value_index} has no ONNX form"
+        self.refused.add(tensor.op.type, reason, self._source(tensor.op).where)
+        return True
 
     def _typed(self, op: OpBuilder, expected: Expected | None, value: Any, source: Source) -> Any:
         if expected is None or not isinstance(value, ir.Value):

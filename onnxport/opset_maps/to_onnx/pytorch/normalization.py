@@ -17,6 +17,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import standardized
 from onnxport.opset_maps.cases import built, case, f32, f64
 from onnxport.opset_maps.lowerings.axes import rank
+from onnxport.opset_maps.lowerings.dtypes import Size
 from onnxport.opset_maps.lowerings.normalization import affine, batch_normalized, ones_and_zeros
 from onnxport.opset_maps.maps import aten
 
@@ -87,12 +88,13 @@ def native_batch_norm(op: OpBuilder, x: ir.Value, *options: Any) -> tuple[ir.Val
         built(lambda: nn.LayerNorm(4), f32(2, 3, 4), dynamic=True),
         built(lambda: nn.LayerNorm((3, 4), bias=False), f32(2, 3, 4)),
         case(lambda x: F.layer_norm(x, (4,)), f32(2, 4)),
+        case(lambda x: F.layer_norm(x, x.shape), f32(5, 4), dynamic=True),
     ],
 )
 def layer_norm(
     op: OpBuilder,
     x: ir.Value,
-    normalized_shape: Sequence[int],
+    normalized_shape: Sequence[Size],
     weight: ir.Value | None = None,
     bias: ir.Value | None = None,
     eps: float = 1e-5,
@@ -102,7 +104,7 @@ def layer_norm(
     count = len(normalized_shape)
     if op.opset >= 17:
         if weight is None:
-            weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
+            weight = op.Expand(op.const(1.0, x.dtype), op.shape_vector(normalized_shape))
         return op.LayerNormalization(x, weight, bias, axis=-count, epsilon=eps)
     result = standardized(op, x, list(range(-count, 0)), eps)
     result = result if weight is None else op.Mul(result, weight)
@@ -135,7 +137,7 @@ def rms_norm(
         eps = float(np.finfo(np.float64 if double else np.float32).eps)
     if op.opset >= 23 and not (double and float(np.float32(eps)) != eps):
         if weight is None:
-            weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
+            weight = op.Expand(op.const(1.0, x.dtype), op.shape_vector(normalized_shape))
         return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
     wide = x if double else op.cast(x, ir.DataType.FLOAT)
     # in this form, with Pow and Div, runtimes take it for one operator

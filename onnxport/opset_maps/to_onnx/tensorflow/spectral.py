@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.lowerings import complex_functions as functions
@@ -256,29 +256,40 @@ def _register(name: str, count: int, inverse: bool) -> None:
     lower.__doc__ = f"ONNX DFT over the last {count} axes{', divided by their sizes' if inverse else ''}."
 
 
-def _resized(op: OpBuilder, x: ir.Value, axis: int, size: int) -> ir.Value:
-    """`x` cut or padded with zeros at the end of one axis."""
-    result = x.shape[axis] if x.shape is not None else None
-    if result == size:
+def _lengths(op: OpBuilder, fft_length: ir.Value, count: int) -> list[int | ir.Value]:
+    """The lengths of a transform along each axis; those that are computed when the model runs as INT64 vectors of one number."""
+    if op.constant(fft_length) is not None:
+        return [*static_ints(op, fft_length, "fft_length")]
+    return [op.Slice(int64(op, fft_length), [place], [place + 1], [0]) for place in range(count)]
+
+
+def _cut(op: OpBuilder, x: ir.Value, axis: int, size: int | ir.Value) -> ir.Value:
+    """The first elements along one axis, of which TensorFlow's kernels ask for as many or more."""
+    known = size if isinstance(size, int) else None
+    dims: list[Any] = list(x.shape or ())
+    if known is not None and dims[axis] == known:
         return x
-    if not isinstance(result, int):
-        raise UnsupportedOperator("a Fourier transform whose length differs from a dynamic axis has no entry")
-    if result > size:
-        return op.Slice(x, [0], [size], [axis])
-    pads = np.zeros((2, rank(x)), np.int64)
-    pads[1, axis] = size - result
-    return op.Pad(x, op.const(pads.ravel()))
+    dims[axis] = known
+    return op.typed(op.Slice(x, [0], op.const([size]) if isinstance(size, int) else size, [axis]), shape=dims)
 
 
 def _register_real(name: str, count: int) -> None:
     def call(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return _split(getattr(tf.raw_ops, name)(input=x, fft_length=[4, 6][-count:] if count < 3 else [3, 4, 6]))
 
-    @tensorflow.lower(name, accepts_complex=True, cases=[case(call, f32(2, 3, 5, 6))])
+    def call_at_any_size(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return _split(getattr(tf.raw_ops, name)(input=x, fft_length=tf.tile(tf.shape(x)[:1] + 1, [count])))
+
+    cases = [
+        case(call, f32(2, 3, 5, 6)),
+        case(call_at_any_size, f32(3, 8, 9, 7), dynamic=True, min_opset=17),
+    ]
+
+    @tensorflow.lower(name, accepts_complex=True, cases=cases)
     def lower(op: OpBuilder, input: ir.Value, fft_length: ir.Value) -> ir.Value:
         n = rank(input)
-        for axis, size in zip(range(n - count, n), static_ints(op, fft_length, "fft_length"), strict=True):
-            input = _resized(op, input, axis, size)  # noqa: A001
+        for axis, size in zip(range(n - count, n), _lengths(op, fft_length, count), strict=True):
+            input = _cut(op, input, axis, size)  # noqa: A001
         x = transform(op, op.Unsqueeze(input, [-1]), n - 1, onesided=True)
         return _transformed(op, x, range(n - count, n - 1), inverse=False)
 
@@ -290,13 +301,23 @@ def _register_real_inverse(name: str, count: int) -> None:
         lengths = [3, 4, 7][-count:]
         return getattr(tf.raw_ops, name)(input=tf.complex(x, y), fft_length=lengths)
 
-    @tensorflow.lower(name, accepts_complex=True, cases=[case(call, f32(2, 3, 5, 5), f32(2, 3, 5, 5))])
+    def call_at_any_size(x: tf.Tensor) -> tf.Tensor:
+        lengths = tf.tile(tf.shape(x)[:1] + 3, [count])
+        return getattr(tf.raw_ops, name)(input=tf.complex(x, x[::-1]), fft_length=lengths)
+
+    cases = [
+        case(call, f32(2, 3, 5, 5), f32(2, 3, 5, 5)),
+        case(call_at_any_size, f32(3, 8, 9, 7), dynamic=True, min_opset=17),
+    ]
+
+    @tensorflow.lower(name, accepts_complex=True, cases=cases)
     def lower(op: OpBuilder, input: ir.Value, fft_length: ir.Value) -> ir.Value:
         n = rank(input) - 1
-        sizes = static_ints(op, fft_length, "fft_length")
+        sizes = _lengths(op, fft_length, count)
         for axis, size in zip(range(n - count, n - 1), sizes[:-1], strict=True):
-            input = _resized(op, input, axis, size)  # noqa: A001
-        x = _resized(op, input, n - 1, sizes[-1] // 2 + 1)
+            input = _cut(op, input, axis, size)  # noqa: A001
+        last = sizes[-1]
+        x = _cut(op, input, n - 1, last // 2 + 1 if isinstance(last, int) else op.Add(op.Div(last, 2), 1))
         x = _transformed(op, x, range(n - count, n - 1), inverse=True)
         return parts_of(op, _transformed(op, from_half(op, x, n - 1, sizes[-1]), [n - 1], inverse=True))[0]
 
