@@ -14,6 +14,7 @@ from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.passes.rewriting import replace_value
 from onnxport.graph.runtimes.casts import CASTS
 from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
+from onnxport.graph.runtimes.deformed import DEFORMED
 from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.padding import PADDING
@@ -37,6 +38,7 @@ DEFECTS: tuple[Defect, ...] = (
     *DOUBLE,
     *RECURRENCES,
     *WINDOWS,
+    *DEFORMED,
     *POOLS,
     *PADDING,
     *CASTS,

@@ -212,7 +212,6 @@ def _deformed(
         case(
             lambda x, w, o, m: _deformed(x, w, o, m, groups=1, offset_groups=1),
             *(f32(2, 4, 6, 7), f32(6, 4, 3, 2), f32(2, 12, 6, 3), f32(2, 6, 6, 3)),
-            holds=("DeformConv",),
         ),
         case(
             lambda x, w, o, m: _deformed(x, w, o, m, groups=2, offset_groups=2),
