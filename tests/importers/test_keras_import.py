@@ -430,3 +430,11 @@ def test_quotients_of_the_least_integers(dtype):
     for least in (few[0], few[-1]):
         np.testing.assert_array_equal(keras.Model(x, quotient(x, least, dtype))(a[b == least]), expected[b == least])
         np.testing.assert_array_equal(keras.Model(y, quotient(least, y, dtype))(b[a == least]), expected[a == least])
+
+
+def test_a_scalar_without_axes_is_permuted():
+    model, _ = built(
+        "turned (float[2] x) => (double y, float[2] z) {t = Transpose (c) y = Floor (t) z = Neg (x)}",
+        [("c", np.array(-0.37))],
+    )
+    assert [np.asarray(item).tolist() for item in model(np.float32([1, 2]))] == [-1.0, [-1.0, -2.0]]

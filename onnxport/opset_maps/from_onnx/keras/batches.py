@@ -47,8 +47,8 @@ def rows_along(tensor: Any, known: Callable[[Any], Rows | None]) -> Rows | None:
         axes = [operation.axis] if isinstance(operation.axis, int) else operation.axis
         inner = axes is not None and all(axis % len(operands[0].shape) for axis in axes)
         return first if inner else None
-    if name in _KEEPING:
-        return first if _KEEPING[name](operation) else None
+    if name in _KEEPING:  # of a scalar there are no rows, and no axes to ask for
+        return first if first is not None and _KEEPING[name](operation) else None
     if name == "Reshape":
         return _regrouped(first, operands[0].shape, operation.newshape)
     if name == "GetItem":
