@@ -68,12 +68,22 @@ def source_names(
             continue
         if not isinstance(result, np.ndarray) or len(node.outputs) != 1 or not value.name:
             continue
+        if forms_vary and _turns_an_operand(node):
+            continue
         forms = [result]
         if forms_vary and value.dtype is not None and result.dtype.kind == value.dtype.numpy().kind:
             forms = [result.astype(value.dtype.numpy()), _channels_second(result).astype(value.dtype.numpy())]
         if any(_fits(value, form) for form in forms):
             values[value.name] = own
     return values
+
+
+def _turns_an_operand(node: ir.Node) -> bool:
+    """Whether a node brings an operand's channels elsewhere: the operator that it is of has become part of a later one."""
+    if node.op_type != "Transpose" or "Transpose" in node.metadata_props.get(f"{PREFIX}op", ""):
+        return False
+    before = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return before is None or source_name(before.metadata_props) != source_name(node.metadata_props)
 
 
 def _last_nodes(model: ir.Model) -> dict[str, ir.Node]:

@@ -78,6 +78,18 @@ def mobilenet() -> tuple[Any, Any]:
     return keras.applications.MobileNetV2(weights=None), (images,)
 
 
+def calibrated_mobilenet() -> tuple[Any, Any]:
+    """The same with the statistics of these images in its batch norms, so that its result depends on what it is given."""
+    import keras
+
+    model, inputs = mobilenet()
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.momentum = 0.0
+    model(inputs[0], training=True)
+    return model, inputs
+
+
 def dense() -> tuple[Any, Any]:
     """Two dense layers, and rows."""
     import keras
@@ -112,6 +124,7 @@ MODELS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
     "GPT, 4 layers": ("torch", gpt),
     "Keras ResNet-50": ("keras", keras_resnet50),
     "Keras MobileNetV2": ("keras", mobilenet),
+    "Keras MobileNetV2, calibrated": ("keras", calibrated_mobilenet),
     "Keras, 2 dense layers": ("keras", dense),
     "Scaler, RandomForest": ("sklearn.ensemble", pipeline("RandomForestClassifier", n_estimators=50)),
     "Scaler, GradientBoosting": ("sklearn.ensemble", pipeline("GradientBoostingClassifier", n_estimators=50)),
