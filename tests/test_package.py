@@ -98,16 +98,19 @@ def test_imports_follow_the_house_rules(path):
 
 @pytest.mark.parametrize("module", ["onnxport", "onnxport.cli.main"])
 def test_importing_is_quick_and_imports_no_framework(module):
+    """Beside importing NumPy on the same machine, however busy that is."""
     program = (
         "import sys, time; start = time.process_time(); "
-        f"import {module}; print(time.process_time() - start, *{{name.partition('.')[0] for name in sys.modules}})"
+        "import {}; print(time.process_time() - start, *{{name.partition('.')[0] for name in sys.modules}})"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-        for _ in range(3)
-    ]
-    assert not set(FRAMEWORKS) & set(runs[0])
-    assert min(float(run[0]) for run in runs) < 0.3
+
+    def run(name):
+        command = [sys.executable, "-c", program.format(name)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    runs = [(run(module), run("numpy")) for _ in range(3)]
+    assert not set(FRAMEWORKS) & set(runs[0][0])
+    assert min(float(own[0]) for own, _ in runs) < 5 * min(float(floor[0]) for _, floor in runs)
 
 
 def test_every_public_name_is_there():
