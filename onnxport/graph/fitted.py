@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -28,7 +27,6 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative reciprocal": lambda x: -1.0 / x,
     "reciprocal square": lambda x: 1.0 / np.square(x),
 }
-_MOST_EXPONENT = 709.0  # beyond it an exponential is no float64
 _SMALL = 256  # elements of an array whose place is kept
 _ROUNDING = {"d": 2e-15, "f": 4e-7}  # by the character of the element type
 
@@ -117,32 +115,14 @@ class _Held:
     @cached_property
     def _firsts(self) -> list[tuple[str, float]]:
         """The first element by each view but the plain one, which tells most constants apart before all elements are compared."""
-        first = float(self.flat[0])
-        reciprocal = 1.0 / first if first else math.copysign(math.inf, first)
-        square = first * first
-        log = math.log(first) if first > 0 else math.nan
-        exp = math.exp(first) if first < _MOST_EXPONENT else math.inf
-        firsts = {
-            "negative": -first,
-            "reciprocal": reciprocal,
-            "square": square,
-            "sqrt": math.sqrt(first) if first >= 0 else math.nan,
-            "exp": exp,
-            "log": log,
-            "half square": square / 2,
-            "negative reciprocal": -reciprocal,
-            "reciprocal square": 1.0 / square if square else math.inf,
-        }
-        return list(firsts.items())
+        first: Any = np.float64(self.flat[0])
+        with np.errstate(all="ignore"):
+            return [(view, float(of(first))) for view, of in VIEWS.items() if view]
 
     def views_beginning(self, number: float) -> list[str]:
         """By which views the first element may be a number, roundings aside."""
         apart = max(2 * self._rounding, 1e-14) * abs(number)
         return [view for view, first in self._firsts if abs(first - number) <= apart]
-
-    @cached_property
-    def _bytes(self) -> bytes:
-        return self.flat.tobytes()
 
     @cached_property
     def _rounding(self) -> float:
@@ -168,7 +148,7 @@ class _Held:
             return bool((given == self.flat).all())
         if given.size and given[0] != self.flat[0] and given[0] == given[0]:  # most constants differ here
             return False
-        return given.tobytes() == self._bytes or bool(np.array_equal(given, self.flat, equal_nan=True))
+        return bool(np.array_equal(given, self.flat, equal_nan=True))
 
 
 class Constants:

@@ -271,13 +271,18 @@ def is_rounding(run: LocalRun) -> bool:
 
 def _is_a_step(run: LocalRun) -> bool:
     """Whether numbers in steps, or what is computed from such, lie a step apart: few of them, of sums between two steps."""
+    steps = not is_floating(run.expected.dtype)
+    if not (run.node.op_type == "QuantizeLinear" if steps else _rounds(run)):
+        return False
     own, theirs = (item.astype(np.float64) for item in (run.expected, run.result))
     gaps = np.abs(own - theirs)
-    if not is_floating(run.expected.dtype):
-        few = bool(gaps.max(initial=0.0) <= 1.0 and np.mean(gaps > 0) <= _BETWEEN)
-        return few and run.node.op_type == "QuantizeLinear"
-    rounds = any(node.op_type in _ROUNDING for node in run.model.graph.node)
-    return rounds and float(np.linalg.norm(gaps)) <= _STEP * float(np.linalg.norm(own))
+    if steps:
+        return bool(gaps.max(initial=0.0) <= 1.0 and np.mean(gaps > 0) <= _BETWEEN)
+    return float(np.linalg.norm(gaps)) <= _STEP * float(np.linalg.norm(own))
+
+
+def _rounds(run: LocalRun) -> bool:
+    return any(node.op_type in _ROUNDING for node in run.model.graph.node)
 
 
 def place_of(node: ir.Node) -> str:

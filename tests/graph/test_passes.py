@@ -8,6 +8,7 @@ import pytest
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.bake import bake
+from onnxport.graph.passes.cleanup import clean
 from onnxport.model import OnnxModel
 
 FLOAT = ir.DataType.FLOAT
@@ -186,3 +187,14 @@ def test_products_of_half_precision_behind_a_transposition(perm, dtype):
     model = OnnxModel(finish(op, [op.MatMul(turned, op.const(weight))], ["y"]))
     found = model(given.transpose(np.argsort(perm)))
     np.testing.assert_allclose(found, given.astype(np.float16).astype(float) @ weight, rtol=2e-3, atol=2e-3)
+
+
+def test_equal_nodes_are_one_also_beside_bodies_of_many_operators():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["": 17]> main (float[3] x, bool c) => (float[3] y) {
+            a = Exp (x) b = Exp (x) s = Add (a, b)
+            t = If (c) <then_branch = one () => (float[3] u) {u1 = Neg (x) u2 = Abs (u1) u = Sqrt (u2)},
+                        else_branch = two () => (float[3] v) {v1 = Sin (x) v2 = Cos (v1) v = Tanh (v2)}>
+            y = Sub (s, t) }"""
+    )
+    assert [node.op_type for node in clean(model).graph] == ["Exp", "Add", "If", "Sub"]

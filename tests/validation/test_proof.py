@@ -372,3 +372,13 @@ def test_few_whole_numbers_may_lie_a_step_apart(share, steps, is_a_step):
     run = local_run(model.model, model.model.graph.outputs[0], own, {"x": x})
     assert run.report.verdict == "fail"
     assert is_rounding(run) == is_a_step
+
+
+def test_strings_that_differ_are_no_rounding():
+    model = graph(
+        lambda op, x: op.StringConcat(x, op.const(np.array(["a"], object))), ("x", ir.DataType.STRING, [2]), opset=20
+    )
+    x = np.array(["u", "v"], object)
+    run = local_run(model.model, model.model.graph.outputs[0], np.array(["ua", "wa"], object), {"x": x})
+    assert run.report.verdict == "fail"
+    assert not is_rounding(run)

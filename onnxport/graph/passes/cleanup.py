@@ -18,7 +18,8 @@ def clean(model: ir.Model, *, merge: bool = True) -> ir.Model:
     """The model without unused nodes, needless identities and, with `merge`, repeated subexpressions; changed in place."""
     nodes = list(every_node(model.graph))
     kinds = {node.op_type for node in nodes}
-    repeated = len(kinds) < len(model.graph)  # in a graph of different operators no two are equal
+    # Of different operators no two nodes are equal; those in bodies are not compared.
+    repeated = len({node.op_type for node in model.graph}) < len(model.graph)
     passes: list[InPlacePass] = [RemoveIdentityPass()] if "Identity" in kinds else []
     passes += [CommonSubexpressionEliminationPass()] if merge and repeated and not kinds & RANDOM else []
     passes += [ReleaseUnusedBodiesPass()] if len(nodes) > len(model.graph) else []

@@ -122,7 +122,7 @@ def layer_norm(
 def rms_norm(
     op: OpBuilder,
     x: ir.Value,
-    normalized_shape: Sequence[int],
+    normalized_shape: Sequence[Size],
     weight: ir.Value | None = None,
     eps: float | None = None,
 ) -> ir.Value:
