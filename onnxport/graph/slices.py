@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from onnxport.graph.runtime import Session
 from onnxport.graph.segments import segment_model, values_read
 
 _FIRST = 8  # nodes of the first slice, of which nothing is known yet
-_VALUE_BYTES = 8 << 20  # what the values of one slice should take
+_VALUE_BYTES = 32 << 20  # what the values of one slice should take
 _WEIGHT_BYTES = 64 << 20  # weights with which a slice ends
 
 
-def values_in_slices(model: ir.Model, feeds: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every tensor of the main graph by name, in the order of its nodes.
+def values_in_slices(
+    model: ir.Model, feeds: Mapping[str, Any], *, wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Every tensor of the main graph by name, or every one that is wanted, in the order of its nodes.
 
     In memory are the values of one slice and what later slices read: the slices grow or shrink with what they hold.
 
@@ -32,12 +34,14 @@ def values_in_slices(model: ir.Model, feeds: Mapping[str, Any]) -> Iterator[tupl
     while place < len(nodes):
         part = _weighed(nodes[place : place + count])
         place += len(part)
-        results = _run(model, part, held)
+        later = (name for name, reader in last.items() if name is not None and reader >= place)
+        asked = None if wanted is None else {*wanted, *later}
+        results = _run(model, part, held, asked)
         for value in (value for node in part for value in node.outputs if value.name in results):
             name = value.name or ""
             if last.get(name, -1) >= place:
                 held[name] = results[name]
-            if isinstance(results[name], np.ndarray):
+            if isinstance(results[name], np.ndarray) and (wanted is None or name in wanted):
                 yield name, results[name]
         taken = sum(item.nbytes for item in results.values() if isinstance(item, np.ndarray))
         del results
@@ -49,21 +53,32 @@ def _weighed(nodes: Sequence[ir.Node]) -> list[ir.Node]:
     """The first of the nodes, up to the one whose weights come beyond the bound with those before."""
     part: list[ir.Node] = []
     held: set[ir.Value] = set()
+    total = 0
     for node in nodes:
-        held.update(value for value in values_read(node) if value.const_value is not None)
-        if part and sum(value.const_value.nbytes for value in held if value.const_value is not None) > _WEIGHT_BYTES:
+        for value in values_read(node):
+            if value.const_value is not None and value not in held:
+                held.add(value)
+                total += value.const_value.nbytes
+        if part and total > _WEIGHT_BYTES:
             break
         part.append(node)
     return part
 
 
-def _run(model: ir.Model, nodes: list[ir.Node], held: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the nodes give, by name."""
-    own = [value for node in nodes for value in node.outputs if value.name]
-    inputs = [value for value in _read_first(nodes) if value not in set(own)]
+def _run(
+    model: ir.Model, nodes: list[ir.Node], held: Mapping[str, Any], asked: Collection[str] | None
+) -> dict[str, Any]:
+    """All that the nodes give, or what of it is asked for, by name."""
+    own = {value for node in nodes for value in node.outputs}
+    results = [
+        value for node in nodes for value in node.outputs if value.name and (asked is None or value.name in asked)
+    ]
+    if not results:
+        return {}
+    inputs = [value for value in _read_first(nodes) if value not in own]
     feeds = {value.name or "": held[value.name or ""] for value in inputs if value.name in held}
-    session = Session(segment_model(model, nodes, inputs, own, feeds), optimize=False)
-    names = [value.name or "" for value in own]
+    session = Session(segment_model(model, nodes, inputs, results, feeds), optimize=False)
+    names = [value.name or "" for value in results]
     return dict(zip(names, session.run(feeds, names), strict=True))
 
 

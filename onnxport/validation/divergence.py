@@ -30,6 +30,9 @@ _SEGMENT_FACTOR = 16.0
 _ROUNDING = frozenset({"Round", "QuantizeLinear", "DynamicQuantizeLinear"})  # to steps
 _BETWEEN = 0.01  # the share of numbers in steps that may lie between two of them
 _STEP = 2.0**-7  # of int8 numbers, as a part of the largest
+# Rounding moves inner values by far less, a wrong operator by far more: what lies beyond it is run by itself, which decides.
+_FAR = 1e-4
+_LEAST = 1e-20  # a sum of squares above it has its digits in float32
 _MOVES = 4  # runs of a segment on nudged values, of which the greatest move counts
 
 
@@ -129,6 +132,28 @@ def in_form_of(own: Any, result: np.ndarray) -> np.ndarray:
     if result.shape != other.shape:
         return other if own.shape == other.shape else result
     return other if _gap(own, other) < _gap(own, result) else result
+
+
+def is_far(expected: np.ndarray, own: Any) -> bool:
+    """Whether an inner value differs from the source's by more than rounding may have brought about, as a whole.
+
+    >>> is_far(np.ones(4), np.ones(4) + 1e-6), is_far(np.ones(4), np.ones(4) * 1.5)
+    (False, True)
+    """
+    if not isinstance(own, np.ndarray) or own.shape != expected.shape:
+        return True
+    if not is_floating(expected.dtype) or not is_floating(own.dtype):
+        return not np.array_equal(expected, own)
+    if expected.dtype == own.dtype == np.float32:
+        gap = np.subtract(expected, own).ravel()
+        flat = expected.ravel()
+        size = float(np.dot(flat, flat))
+        if _LEAST < size < np.inf and np.isfinite(off := float(np.dot(gap, gap))):
+            return off > _FAR * _FAR * size
+    a, b = tolerance.wide(expected), tolerance.wide(own)
+    finite = np.isfinite(a) & np.isfinite(b)
+    size = float(np.linalg.norm(a[finite]))
+    return float(np.linalg.norm(a[finite] - b[finite])) > _FAR * size
 
 
 def _channels_second(result: np.ndarray) -> np.ndarray:

@@ -12,16 +12,16 @@ import onnx_ir as ir
 from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.slices import values_in_slices
-from onnxport.validation import tolerance
-from onnxport.validation.comparison import is_floating
 from onnxport.validation.divergence import (
     divergence_of,
     first_divergence,
     in_form_of,
+    is_far,
     is_rounding,
     local_run,
     source_names,
 )
+from onnxport.validation.inner_layers import agreeing_layers
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
 from onnxport.validation.records import Divergence
@@ -29,9 +29,6 @@ from onnxport.validation.runners.onnx import OnnxRunner
 
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
-# Rounding moves inner values by far less, a wrong operator by far more: what lies beyond it is run by itself, which decides.
-_FAR = 1e-4
-_LEAST = 1e-20  # a sum of squares above it has its digits in float32
 _MOST = 64  # nodes that are run by themselves
 
 
@@ -61,8 +58,10 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     more than rounding.
     """
     graph, feeds = _searched(parties, item)
-    if graph is None or parties.tolerance.given or not parties.source.names_are_steady:
+    if graph is None or parties.specs is None or parties.tolerance.given or not parties.source.names_are_steady:
         return None
+    if count := agreeing_layers(parties, item, graph, parties.specs):
+        return Inside(count, None)
     varies = parties.source.graph is None and parties.source.inner_forms_vary
     try:
         inner, names = _inner_of_source(parties, item, graph)
@@ -85,28 +84,6 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     except OnnxportError:
         return None
     return Inside(near, None) if near else None
-
-
-def is_far(expected: np.ndarray, own: Any) -> bool:
-    """Whether an inner value differs from the source's by more than rounding may have brought about, as a whole.
-
-    >>> is_far(np.ones(4), np.ones(4) + 1e-6), is_far(np.ones(4), np.ones(4) * 1.5)
-    (False, True)
-    """
-    if not isinstance(own, np.ndarray) or own.shape != expected.shape:
-        return True
-    if not is_floating(expected.dtype) or not is_floating(own.dtype):
-        return not np.array_equal(expected, own)
-    if expected.dtype == own.dtype == np.float32:
-        gap = np.subtract(expected, own).ravel()
-        flat = expected.ravel()
-        size = float(np.dot(flat, flat))
-        if _LEAST < size < np.inf and np.isfinite(off := float(np.dot(gap, gap))):
-            return off > _FAR * _FAR * size
-    a, b = tolerance.wide(expected), tolerance.wide(own)
-    finite = np.isfinite(a) & np.isfinite(b)
-    size = float(np.linalg.norm(a[finite]))
-    return float(np.linalg.norm(a[finite] - b[finite])) > _FAR * size
 
 
 def _searched(parties: Comparison, item: InputSet) -> tuple[ir.Model | None, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -203,13 +204,16 @@ def _about_runtimes(parties: Comparison) -> list[str]:
 def versions(*sides: str) -> dict[str, str]:
     """Versions of onnxport, NumPy, ONNX's packages and those of the frameworks, as installed."""
     distributions = [name for item in (frameworks.HUB, *sides) for name in frameworks.get(item).distributions]
-    installed = {}
-    for name in dict.fromkeys(["onnxport", "numpy", *distributions]):
-        try:
-            installed[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return installed
+    installed = {name: _version(name) for name in dict.fromkeys(["onnxport", "numpy", *distributions])}
+    return {name: version for name, version in installed.items() if version is not None}
+
+
+@cache
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _side(runner: Runner, title: str) -> Side:
@@ -238,8 +242,9 @@ def run_converted(
     Samples of what was compared are added to `samples`, where these are wanted.
 
     None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do, or nothing at
-    sizes at which the source decides otherwise: an error is no wrong number; where the source gives another number of outputs
-    than at first, as PyTorch's `chunk` of one row, which no graph can; and where it takes more time than a file may cost.
+    sizes at which the source decides otherwise, or of an image smaller than a window: an error is no wrong number; where the
+    source gives another number of outputs than at first, as PyTorch's `chunk` of one row, which no graph can; and where it
+    takes more time than a file may cost.
     """
     if usual is not None and len(usual) != len(expected):
         notes.append(f"{item.name}: left out, the source gives {len(expected)} outputs here and {len(usual)} at first")

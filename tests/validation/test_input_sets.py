@@ -274,6 +274,35 @@ def test_of_what_there_is_no_time_for_one_candidate_a_set_is_drawn(monkeypatch):
     assert len(drawn) <= len(report.sets) + left_out.count(",") + 2
 
 
+def test_a_set_of_other_sizes_for_which_there_is_no_time_is_not_drawn(monkeypatch):
+    from onnxport.validation.input_sets import given, plan
+
+    monkeypatch.setattr(plan, "_BYTES", 3 * ROWS["x"].nbytes)
+    monkeypatch.setattr(plan, "_BYTES_TIMES", 1)
+    drawn = []
+    vary = given.vary
+    monkeypatch.setattr(given, "vary", lambda leaf, rng: drawn.append(leaf.shape[0]) or vary(leaf, rng))
+    model = graph(lambda op, x: op.Relu(x), X)
+    report = onnxport.validate(model, model, (ROWS["x"],))
+    assert "left out for time: many rows, shorter (N=11)" in str(report)
+    assert drawn
+    assert 11 not in drawn
+
+
+@pytest.mark.keras
+def test_where_a_window_is_larger_than_the_image_the_file_may_stop():
+    """TensorFlow goes on with no elements; the mean of these, a bias and a softmax give numbers."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, None, 3))
+    hidden = keras.layers.DepthwiseConv2D(3, strides=2)(keras.layers.ZeroPadding2D(((0, 1), (0, 1)))(x))
+    model = keras.Model(x, keras.layers.Dense(2)(keras.layers.ReLU()(keras.layers.GlobalAveragePooling2D()(hidden))))
+    report = onnxport.convert(model, inputs=(np.ones((2, 8, 8, 3), np.float32),)).report
+    assert report.passed
+    assert any("left out, the converted model can't run" in note for note in report.notes), report.notes
+
+
 @pytest.mark.pytorch
 @pytest.mark.keras
 def test_convolutions_of_no_rows_are_not_asked_of_a_target_that_has_none():

@@ -62,3 +62,38 @@ def test_a_far_gelu_is_right_to_a_unit_of_1():
 def test_no_probability_moves_below_0(call):
     _, runs = moved(call)
     assert all(np.isfinite(run).all() for run in runs)
+
+
+def test_runs_with_moved_weights_do_not_describe_them(monkeypatch):
+    """A function whose placeholders are named later puts all its arguments into the text of an error at each call."""
+    from tensorflow.python.framework import ops
+
+    weight = tf.Variable(np.linspace(0, 1, 64, dtype=np.float32))
+    runner = runners.bind(tf.function(lambda x: x * weight), Binding((FAR,), None))
+    described = []
+    monkeypatch.setattr(ops._EagerTensorBase, "__repr__", lambda tensor: described.append(tensor) or "a tensor")
+    plain, move = runner.run([FAR])[0][1], runner.run_moved([FAR], 1, 0)[0][1]
+    assert 0 < np.abs(move - plain).max() < 1e-5
+    assert not described
+
+
+@pytest.mark.parametrize("to", ["float64", "moved"])
+def test_a_weight_that_can_not_be_fed_stays_a_constant(to, monkeypatch):
+    from onnxport.validation.runners.tensorflow_wide import FrozenTwin
+
+    called = FrozenTwin._called
+
+    def refusing(self, definition, weights=()):
+        if weights:
+            raise ValueError("a constant alone")
+        return called(self, definition)
+
+    monkeypatch.setattr(FrozenTwin, "_called", refusing)
+    weight = tf.Variable(np.linspace(0, 1, 64, dtype=np.float32))
+    runner = runners.bind(tf.function(lambda x: x * weight), Binding((FAR,), None))
+    (_, plain), (_, other) = (
+        runner.run([FAR])[0],
+        (runner.run_float64([FAR]) if to == "float64" else runner.run_moved([FAR], 1, 0))[0],
+    )
+    assert other.dtype == (np.float64 if to == "float64" else np.float32)
+    assert 0 < np.abs(other - plain).max() < 1e-5

@@ -103,3 +103,55 @@ def test_results_without_axes_are_compared():
         return movement.moved
 
     assert (moved("red", "green"), moved("red", "red")) == ([True], [False])
+
+
+@pytest.mark.keras
+def test_layers_are_compared_as_the_model_runs_without_a_trace_of_its_own(monkeypatch):
+    import keras
+
+    from onnxport.validation.runners import keras as runners
+
+    keras.utils.set_random_seed(0)
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
+    traced = []
+    monkeypatch.setattr(runners.KerasRunner, "each_intermediate", lambda *given: traced.append(given))
+    note = notes_of(onnxport.convert(model).report)[0]
+    assert "inner values were compared too, and agree" in note, note
+    assert not traced
+
+
+@pytest.mark.keras
+@pytest.mark.parametrize("place", ["layer", "call"])
+def test_what_no_layer_shows_is_looked_at_more_closely(place, monkeypatch):
+    """The wrong node has no weights; it is a layer of its own, or an operator between layers."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6,))
+    hidden = keras.layers.Dense(5)(x)
+    hidden = keras.layers.Activation("tanh")(hidden) if place == "layer" else keras.ops.tanh(hidden)
+    tiny = keras.layers.Rescaling(1e-12)(hidden)
+    model = keras.Model(x, keras.layers.Dense(3, bias_initializer="ones")(tiny))
+    proto = onnxport.convert(model).proto
+    (node,) = (node for node in proto.graph.node if node.op_type == "Tanh")
+    node.op_type = "Sigmoid"
+    report = onnxport.validate(model, proto)
+    assert report.verdict == "unproved"
+    assert "is wrong by itself" in report.unproved[0][1]
+
+
+@pytest.mark.keras
+def test_a_layer_that_is_called_twice_is_looked_at_more_closely():
+    import keras
+
+    keras.utils.set_random_seed(0)
+    x, shared = keras.Input((6,)), keras.layers.Dense(6)
+    tiny = keras.layers.Rescaling(1e-12)(shared(keras.layers.Activation("tanh")(shared(x))))
+    model = keras.Model(x, keras.layers.Dense(3, bias_initializer="ones")(tiny))
+    report = onnxport.convert(model).report
+    assert "inner values were compared too, and agree" in notes_of(report)[0]
+    proto = onnxport.convert(model).proto
+    for node in proto.graph.node:
+        if node.op_type == "Tanh":
+            node.op_type = "Sigmoid"
+    assert onnxport.validate(model, proto).verdict == "unproved"

@@ -15,6 +15,15 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, wholes
 
 
+def refuses_small_images(message: str) -> bool:
+    """Whether an error of onnxruntime is that an image is smaller than the window of a convolution: it gives no empty ones.
+
+    >>> refuses_small_images("Non-zero status code returned while running Conv node. Status Message: Invalid input shape: {1,1}")
+    True
+    """
+    return "running Conv node" in message and "Invalid input shape" in message
+
+
 @dataclass(frozen=True)
 class WindowAxis:
     """How windows lie along one spatial axis.

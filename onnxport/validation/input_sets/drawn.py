@@ -326,6 +326,10 @@ class DrawnInputs:
         self._attempts.insert(0, worked)
         self.sizes = self.signature.sizes(worked)
 
+    def bytes_at(self, sizes: Mapping[str, int]) -> int:
+        """0: how many they are shows when they are drawn."""
+        return 0
+
     def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]:
         """Candidates at other sizes or with other values."""
         for attempt in self._attempts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +63,14 @@ class GivenInputs:
                 yield InputSet(words, changed)
         else:
             yield from self._at_edges(words, leaves, rng)
+
+    def bytes_at(self, sizes: Mapping[str, int]) -> int:
+        """About how many bytes the leaves take at other sizes."""
+        total = 0.0
+        for leaf, spec in zip(self.leaves, self._specs or (), strict=False):
+            symbols = [dim for dim in spec.dims or () if isinstance(dim, str) and self.sizes.get(dim)]
+            total += getattr(leaf, "nbytes", 0) * prod(sizes.get(dim, 0) / self.sizes[dim] for dim in symbols)
+        return int(total)
 
     def settle(self, chosen: InputSet) -> None:
         """Nothing to remember: the user's inputs are what they are."""
@@ -133,7 +142,13 @@ def _same(a: object, b: object) -> bool:
 
 
 def _ends(leaf: object) -> tuple[float, float]:
-    finite = leaf[np.isfinite(leaf.astype(np.float64))] if isinstance(leaf, np.ndarray) else np.zeros(0)
+    """The least and the greatest of the finite numbers."""
+    if not isinstance(leaf, np.ndarray) or not leaf.size:
+        return 0.0, 1.0
+    low, high = float(leaf.min()), float(leaf.max())
+    if np.isfinite(low) and np.isfinite(high):  # NaN would be both
+        return low, high
+    finite = leaf[np.isfinite(leaf.astype(np.float64))]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 

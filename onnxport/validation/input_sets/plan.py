@@ -91,7 +91,8 @@ def source_runs(
     branches = Branches.of(parties)
     if branches is not None:
         branches.note(first.inputs)
-    for candidates in chain(_further(parties, inputs, first.inputs, seed), _on_other_ways(branches, first.inputs)):
+    further = _further(parties, inputs, first.inputs, seed, ledger)
+    for candidates in chain(further, _on_other_ways(branches, first.inputs)):
         if parties.source.stopped:
             notes.append(f"further inputs were left out: {parties.source.stopped}")
             break
@@ -122,7 +123,9 @@ def _inputs(parties: Comparison, seed: int) -> _Inputs:
     return GivenInputs(leaves, specs, parties.graph, resizable=whole)
 
 
-def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -> Iterator[Iterable[InputSet]]:
+def _further(
+    parties: Comparison, inputs: _Inputs, first: InputSet, seed: int, ledger: _Ledger
+) -> Iterator[Iterable[InputSet]]:
     """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
     if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
         missing = parties.source.allows_missing
@@ -132,8 +135,11 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return
     metadata = parties.graph.metadata_props if parties.graph is not None else {}
     excluded = [sizes for sizes in decisions.read(metadata) if sizes.keys() <= inputs.sizes.keys()]
-    at = partial(_at_plan, inputs, (excluded, decisions.read_conditions(metadata)))
-    certain = at("nothing left to chance", (inputs.sizes,), "ordinary", seed)
+    conditions = decisions.read_conditions(metadata)
+    at = partial(_at_plan, inputs, (excluded, conditions), ledger)
+    certain = _at_plan(
+        inputs, (excluded, conditions), None, "nothing left to chance", (inputs.sizes,), "ordinary", seed
+    )
     yield certain_sets(parties.chances, certain, seed)
     for sizes in excluded:
         yield at("where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
@@ -198,20 +204,24 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
-        for item in _at_plan(inputs, ((), ()), "every row of tables", (sizes,), "ordinary", seed):
+        for item in _at_plan(inputs, ((), ()), None, "every row of tables", (sizes,), "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(
     inputs: _Inputs,
     excluded: _Excluded,
+    ledger: _Ledger | None,
     words: str,
     candidates: Iterable[Mapping[str, int]],
     kind: Kind,
     seed: int,
 ) -> Iterator[InputSet]:
+    """The sets at some sizes; what a ledger does not allow is not drawn, which takes time too."""
     others, conditions = excluded
     for sizes in candidates:
+        if ledger is not None and not ledger.allows(labelled(words, sizes), inputs.bytes_at(sizes)):
+            continue
         beyond = any(item.items() <= sizes.items() for item in others) or any(item.broken(sizes) for item in conditions)
         for item in inputs.at(labelled(words, sizes), sizes, kind, seed):
             yield replace(item, beyond=beyond)
@@ -234,17 +244,21 @@ class _Ledger:
     def affordable(self, candidates: Iterable[InputSet]) -> Iterator[InputSet]:
         """Those candidates that are small enough and that there is time for, going by the first set's."""
         for item in candidates:
-            size = _bytes(item.leaves)
-            expected = self._seconds * (1.0 if item.cheap else max(size / self._first, 0.2))
-            # Where nothing is left to chance an output is the source's or it is not: no further run tells.
-            judged = _JUDGEMENT * expected if expected > _QUICK and not item.certain else 0.0
-            late = self._spent() + expected > self._end or judged > left_elsewhere()
-            if late or size > max(_BYTES, _BYTES_TIMES * self._first):
-                self.left_out.append(item.name)
-                if self._spent() > self._end:  # drawing the others takes time too
-                    return
-                continue
-            yield item
+            if self.allows(item.name, _bytes(item.leaves), cheap=item.cheap, certain=item.certain):
+                yield item
+            elif self._spent() > self._end:  # drawing the others takes time too
+                return
+
+    def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
+        """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
+        expected = self._seconds * (1.0 if cheap else max(size / self._first, 0.2))
+        # Where nothing is left to chance an output is the source's or it is not: no further run tells.
+        judged = _JUDGEMENT * expected if expected > _QUICK and not certain else 0.0
+        late = self._spent() + expected > self._end or judged > left_elsewhere()
+        if late or size > max(_BYTES, _BYTES_TIMES * self._first):
+            self.left_out.append(name)
+            return False
+        return True
 
     def _spent(self) -> float:
         """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""

@@ -159,6 +159,12 @@ class Runner(ABC):
         for name, result in self.intermediates(leaves).items():
             take(name, result)
 
+    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> None:  # noqa: B027
+        """Hands over what each layer gives while the model itself runs: the names of those around it and its own, and its result.
+
+        Nothing where the model has no layers that the scopes of its trace are named after.
+        """
+
     def refuses(self, error: Exception) -> bool:
         """Whether an error of a run says that the model does not take such inputs, though a graph of it may."""
         return False

@@ -14,6 +14,7 @@ from onnxport.errors import InvalidInputError
 from onnxport.frameworks.keras import check_values, input_shapes, input_structure
 from onnxport.validation.runners.base import RARE_FLOAT8, Binding, Example, Outputs, lacks, top_level
 from onnxport.validation.runners.keras_ids import check_ids
+from onnxport.validation.runners.keras_layers import each_layer
 from onnxport.validation.runners.keras_twins import KerasTwins, widened
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 
@@ -70,6 +71,12 @@ class KerasRunner(TracedRunner):
             each_inner(self._model, self._call, leaves, take)
         else:
             super().each_intermediate(leaves, take)
+
+    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> None:
+        """On TensorFlow's backend, whose traces have a scope for each layer."""
+        if keras.backend.backend() == "tensorflow":
+            with each_layer(lambda names, result: take(names, to_numpy(result))):
+                self._call(self._model, [to_tensor(leaf) for leaf in leaves])
 
     @property
     def inner_values_elsewhere(self) -> str:

@@ -17,6 +17,7 @@ from onnxport.graph.guard.bounds import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes.fitting import misread, parted_by_threads, unrounded
+from onnxport.graph.runtimes.windows import refuses_small_images
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics, of_model
@@ -55,6 +56,13 @@ class OnnxRunner(Runner):
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs in graph order."""
         return self._named(self.session.run(self._feeds(leaves)))
+
+    def refuses(self, error: Exception) -> bool:
+        """Whether it is onnxruntime's refusal of an image that is smaller than a convolution's window.
+
+        Of that frameworks give no elements, which TensorFlow's later layers go on with.
+        """
+        return isinstance(error, InvalidInputError) and refuses_small_images(str(error))
 
     @property
     def stopped(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -46,7 +46,7 @@ class FrozenTwin:
             raise ValueError("the graph holds resources")
         self._names = [tensor.name for tensor in frozen.inputs]
         self._results = [tensor.name for tensor in frozen.outputs]
-        self._definition: graph_pb2.GraphDef = frozen.graph.as_graph_def()
+        self._definition, self._weights = _parted(frozen.graph.as_graph_def())
 
     def fits(self, tensors: Sequence[Any]) -> bool:
         """Whether tensors have the shapes that it was traced for."""
@@ -55,8 +55,8 @@ class FrozenTwin:
 
     @property
     def size(self) -> int:
-        """Bytes of the graph with its constants."""
-        return self._definition.ByteSize()
+        """Bytes of the graph with its weights."""
+        return self._definition.ByteSize() + sum(array.nbytes for array in self._weights.values())
 
     @property
     def coarse(self) -> float | None:
@@ -91,7 +91,7 @@ class FrozenTwin:
             for argument in (*function.signature.input_arg, *function.signature.output_arg):
                 argument.type = _WIDER.get(argument.type, argument.type)
         in_float64(definition)
-        return self._runnable(definition)
+        return self._runnable(definition, {name: tolerance.wide(array) for name, array in self._weights.items()})
 
     def moved(self, units: int, seed: int) -> Callable[[Sequence[Any]], Any]:
         """The function with its constants of several numbers off by `units` in the last place, up or down at random.
@@ -99,10 +99,9 @@ class FrozenTwin:
         What stands beside 1 in a sum moves by a unit of 1.
         """
         rng = np.random.default_rng(seed)
+        weights = {name: tolerance.nudge(array, units, rng) for name, array in self._weights.items()}
         if self._fed is not None:
-            weights = [tf.constant(tolerance.nudge(array, units, rng)) for array in self._weights.values()]
-            run = self._fed
-            return lambda tensors: run([*tensors, *weights])
+            return _bound(self._fed, weights)
         definition = copy.deepcopy(self._definition)
         for node in _nodes(definition):
             array = _weight(node)
@@ -110,33 +109,20 @@ class FrozenTwin:
                 changed = tolerance.nudge(array, units, rng)
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(changed, node.attr["dtype"].type))
         add_noise(definition)
-        return self._runnable(definition)
-
-    @cached_property
-    def _weights(self) -> dict[str, np.ndarray]:
-        """The constants of several numbers, by the names of their nodes."""
-        weights = ((node.name, _weight(node)) for node in self._definition.node)
-        return {name: array for name, array in weights if array is not None}
+        return self._runnable(definition, weights)
 
     @cached_property
     def _fed(self) -> Callable[[Sequence[Any]], Any] | None:
-        """The function with the weights as further arguments; None where bodies of loops and branches hold some.
+        """The function of its inputs and weights; None where bodies of loops and branches hold some.
 
         A graph that is put together once runs with any weights.
         """
-        functions = self._definition.library.function
-        if any(_weight(node) is not None for function in functions for node in function.node_def):
+        if any(_weight(node) is not None for node in _nodes(self._definition)):
             return None
         definition = copy.deepcopy(self._definition)
-        for node in definition.node:
-            if node.name in self._weights:
-                shape = tf.TensorShape(self._weights[node.name].shape).as_proto()
-                del node.attr["value"]
-                node.op = "Placeholder"
-                node.attr["shape"].shape.CopyFrom(shape)
         add_noise(definition)
         try:
-            return self._runnable(definition, [f"{name}:0" for name in self._weights])
+            return self._called(definition, list(self._weights))
         except (ValueError, TypeError):  # a weight that an operator takes as a constant alone
             return None
 
@@ -144,18 +130,70 @@ class FrozenTwin:
         """Hands over the results of the inner operators by name."""
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(self._definition, name="")
-        values_of_graph(graph, {name: tensor.numpy() for name, tensor in zip(self._names, tensors, strict=True)}, take)
+        feeds = {name: tensor.numpy() for name, tensor in zip(self._names, tensors, strict=True)}
+        values_of_graph(graph, feeds | {f"{name}:0": array for name, array in self._weights.items()}, take)
 
-    def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
+    def _runnable(
+        self, definition: graph_pb2.GraphDef, weights: Mapping[str, np.ndarray]
+    ) -> Callable[[Sequence[Any]], Any]:
+        """The function of a graph and its weights: fed, or constants where an operator takes them so alone."""
+        try:
+            return _bound(self._called(definition, list(weights)), weights)
+        except (ValueError, TypeError):
+            return self._called(_with_constants(definition, weights))
+
+    def _called(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
+        """The function of a graph, of its inputs and what these placeholders stand for."""
         _rename_functions(definition)
-        wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
-        pruned = wrapped.prune([*self._names, *weights], self._results)
+        names = [*self._names, *(f"{name}:0" for name in weights)]
+        nodes = {f"{node.name}:0": node for node in definition.node}
+        # a function of a signature: one whose placeholders are named later describes all its arguments in text at each call
+        called = tf.compat.v1.wrap_function(
+            lambda *args: tf.import_graph_def(definition, dict(zip(names, args, strict=True)), self._results, name=""),
+            [_spec(nodes[name]) for name in names],
+        )
 
         def run(tensors: Sequence[Any]) -> Any:
-            flat = _as_list(pruned(*tensors))
+            flat = _as_list(called(*tensors))
             return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
 
         return run
+
+
+def _bound(run: Callable[[Sequence[Any]], Any], weights: Mapping[str, np.ndarray]) -> Callable[[Sequence[Any]], Any]:
+    """A function of inputs and weights, of its inputs alone."""
+    held = [tf.constant(array) for array in weights.values()]
+    return lambda tensors: run([*tensors, *held])
+
+
+def _parted(definition: graph_pb2.GraphDef) -> tuple[graph_pb2.GraphDef, dict[str, np.ndarray]]:
+    """A graph with placeholders for its weights, and these by the names of their nodes."""
+    parted = graph_pb2.GraphDef(library=definition.library, versions=definition.versions)
+    weights: dict[str, np.ndarray] = {}
+    for node in definition.node:
+        array = _weight(node)
+        if array is None:
+            parted.node.append(node)
+            continue
+        weights[node.name] = array
+        held = parted.node.add(op="Placeholder", name=node.name, input=node.input)
+        held.attr["dtype"].CopyFrom(node.attr["dtype"])
+        held.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+    return parted, weights
+
+
+def _with_constants(definition: graph_pb2.GraphDef, weights: Mapping[str, np.ndarray]) -> graph_pb2.GraphDef:
+    """The same with constants in the places of the placeholders, of the types that these have now."""
+    for node in definition.node:
+        if node.name in weights:
+            node.op = "Const"
+            del node.attr["shape"]
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(weights[node.name], node.attr["dtype"].type))
+    return definition
+
+
+def _spec(placeholder: node_def_pb2.NodeDef) -> tf.TensorSpec:
+    return tf.TensorSpec(placeholder.attr["shape"].shape, tf.as_dtype(placeholder.attr["dtype"].type))
 
 
 def _traced(
