@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -39,8 +38,7 @@ def constants_of(model: ir.Model) -> dict[str, np.ndarray]:
     return {source.name: source.load() for source in _sources(model.graph)}
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(NamedTuple):
     """A constant that may not be an array yet.
 
     Attributes:
@@ -93,17 +91,25 @@ class _Held:
 
     def __init__(self, name: str, load: Callable[[], np.ndarray]) -> None:
         self.name, self._load = name, load
+        self._array: np.ndarray | None = (
+            None  # no cached properties, which lock: there are many, and each is read often
+        )
+        self._flat: np.ndarray | None = None
         self._seen: dict[str, np.ndarray] = {}
 
-    @cached_property
+    @property
     def array(self) -> np.ndarray:
         """Its elements."""
-        return self._load()
+        if self._array is None:
+            self._array = self._load()
+        return self._array
 
-    @cached_property
+    @property
     def flat(self) -> np.ndarray:
         """Its elements in one row."""
-        return self.array.ravel()
+        if self._flat is None:
+            self._flat = self.array.ravel()
+        return self._flat
 
     def seen(self, view: str) -> np.ndarray:
         """The constant by a view, float64."""
@@ -112,21 +118,14 @@ class _Held:
                 self._seen[view] = VIEWS[view](self.flat.astype(np.float64))
         return self._seen[view]
 
-    @cached_property
-    def _firsts(self) -> list[tuple[str, float]]:
-        """The first element by each view but the plain one, which tells most constants apart before all elements are compared."""
-        first: Any = np.float64(self.flat[0])
-        with np.errstate(all="ignore"):
-            return [(view, float(of(first))) for view, of in VIEWS.items() if view]
-
-    def views_beginning(self, number: float) -> list[str]:
-        """By which views the first element may be a number, roundings aside."""
-        apart = max(2 * self._rounding, 1e-14) * abs(number)
-        return [view for view, first in self._firsts if abs(first - number) <= apart]
-
-    @cached_property
+    @property
     def _rounding(self) -> float:
         return _ROUNDING.get(self.flat.dtype.char, 0.0)
+
+    def views_beginning(self, number: float, firsts: Mapping[str, float]) -> list[str]:
+        """By which views the first element, as each of them has it, may be a number, roundings aside."""
+        apart = max(2 * self._rounding, 1e-14) * abs(number)
+        return [view for view, first in firsts.items() if abs(first - number) <= apart]
 
     def may_be(self, given: np.ndarray) -> bool:
         """Whether the types of an array's elements and of the constant's go together."""
@@ -159,6 +158,7 @@ class Constants:
         self._by_size: dict[int, list[_Held]] = {}
         self._by_name: dict[str, _Held] = {}
         self._halves: dict[int, list[tuple[_Held, _Held]]] = {}
+        self._firsts_by_size: dict[int, dict[str, dict[str, float]]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], dict[str, Any] | None] = {}
         for source in self._sources:
             held = self._by_name[source.name] = _Held(source.name, source.load)
@@ -174,11 +174,16 @@ class Constants:
         arrays = ((source.name, self.named(source.name)) for source in self._sources if source.is_real)
         return [(name, array) for name, array in arrays if array.ndim == 2 and array.dtype == np.float64]
 
-    @cached_property
-    def _repeated(self) -> list[_Held]:
-        """The first element of those that hold one number many times, as one that was written for each column."""
-        wide = [self._by_name[source.name] for source in self._sources if source.is_real and source.size > 1]
-        return [_Held(item.name, partial(_first_of, item)) for item in wide if (item.flat == item.flat[0]).all()]
+    def _repeating(self, number: np.ndarray) -> str | None:
+        """A constant that holds a number many times, as one that was written for each column."""
+        for source in self._sources:
+            if source.is_real and source.size > 1:
+                held = self._by_name[source.name]
+                first = held.flat[:1]
+                same = held.may_be(number) and _Held(source.name, first.view).is_same(number.ravel(), "")
+                if same and (held.flat == first).all():
+                    return source.name
+        return None
 
     def find(self, array: np.ndarray) -> dict[str, Any] | None:
         """Which constant holds an array, in which order and by which view; None where none does."""
@@ -199,14 +204,30 @@ class Constants:
         if array.dtype.kind != "f" or not array.size:
             return None
         number = float(array.flat[0])
-        beginning = [(held, views) for held in likely if (views := held.views_beginning(number))]
+        firsts = self._firsts(array.size) if likely else {}
+        beginning = [(held, views) for held in likely if (views := held.views_beginning(number, firsts[held.name]))]
         for view, held in ((view, held) for view in VIEWS for held, views in beginning if view in views):
             for order, given in orders.items():
                 if held.is_same(given, view):
                     return {"of": held.name} | ({"order": order} if order != "C" else {}) | {"view": view}
-        repeated = self._repeated if array.size == 1 else []
-        same = next((held.name for held in repeated if held.is_same(array.ravel(), "")), None)
+        same = self._repeating(array) if array.size == 1 else None
         return {"of": same, "first": True} if same is not None else self._half(array)
+
+    def _firsts(self, size: int) -> dict[str, dict[str, float]]:
+        """By the names of the real constants of a size their first elements by each view but the plain one.
+
+        They tell most constants apart before all elements are compared.
+        """
+        if size not in self._firsts_by_size:
+            held = [item for item in self._by_size.get(size, ()) if item.flat.dtype.kind == "f"]
+            numbers = np.array([item.flat[0] for item in held], np.float64)
+            with np.errstate(all="ignore"):
+                columns = [view(numbers).tolist() for name, view in VIEWS.items() if name]
+            names = [name for name in VIEWS if name]
+            self._firsts_by_size[size] = {
+                item.name: dict(zip(names, row, strict=True)) for item, row in zip(held, zip(*columns), strict=True)
+            }
+        return self._firsts_by_size[size]
 
     def _half(self, array: np.ndarray) -> dict[str, Any] | None:
         """One of two columns of a constant, as what tells two classes apart stands beside zeros or its negative."""
@@ -224,10 +245,6 @@ class Constants:
                     if half.is_same(array.ravel(), view):
                         return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
-
-
-def _first_of(held: _Held) -> np.ndarray:
-    return held.flat[:1]
 
 
 def _half_of(held: _Held, place: int) -> np.ndarray:

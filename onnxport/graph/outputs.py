@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 PRODUCED = "onnxport.outputs"  # the metadata key of the file
@@ -35,6 +35,9 @@ class Output:
     column: int = 0
 
 
+_USUAL = {field.name: field.default for field in fields(Output)}
+
+
 def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
     """Whose `predict` gives the raw scores of a model, and asked for by what; None where it has none of its own.
 
@@ -53,9 +56,8 @@ def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
     >>> written([Output("label", "predict")], ["y"])
     '[{"name":"y","method":"predict"}]'
     """
-    usual = {field.name: field.default for field in fields(Output)}
-    items = [asdict(replace(output, name=name)) for output, name in zip(outputs, names, strict=True)]
-    given = [{key: value for key, value in item.items() if value != usual[key]} for item in items]
+    items = [vars(output) | {"name": name} for output, name in zip(outputs, names, strict=True)]
+    given = [{key: value for key, value in item.items() if value != _USUAL[key]} for item in items]
     return json.dumps(given, separators=(",", ":"))
 
 

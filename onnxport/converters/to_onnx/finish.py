@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import onnx
 import onnx_ir as ir
@@ -93,9 +94,15 @@ def lowest_ir_version(model: ir.Model) -> int:
     is element types, and those are looked for.
     """
     known = [item for item in model.graph.opset_imports.items() if item[0] in ("", "ai.onnx.ml")]
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in known]
-    version = min(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _MAX_IR_VERSION)
+    version = min(_ir_version_for(tuple(known)), _MAX_IR_VERSION)
     dtypes = {value.dtype for value in (*model.graph.initializers.values(), *model.graph.inputs)}
     for node in every_node(model.graph):
         dtypes.update(value.dtype for value in node.outputs)
     return max([version, *(_IR_OF_DTYPE.get(dtype.name, 0) for dtype in dtypes if dtype is not None)])
+
+
+@cache
+def _ir_version_for(opsets: tuple[tuple[str, int], ...]) -> int:
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets]
+    version: int = onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True)
+    return version

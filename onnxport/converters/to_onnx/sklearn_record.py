@@ -24,6 +24,7 @@ from onnxport.graph.fitted import NOT_IN_FILES, Constants
 from onnxport.graph.repeated import Fold, folded, is_folded
 
 _DEEPEST = 24
+_JSON = json.JSONEncoder(separators=(",", ":"))  # json.dumps builds one at each call
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
 _COLUMNS = 64  # columns of an array that are looked for one by one
 _PLAIN_LIMIT = 1 << 12  # whole numbers and names that may stand in the record
@@ -37,7 +38,7 @@ def record_of(estimator: BaseEstimator, model: ir.Model) -> str:
     """The record of an estimator as JSON; empty where it is none of scikit-learn."""
     try:
         with np.errstate(all="ignore"):  # fitted numbers may be infinite or NaN
-            return json.dumps(_Writer(model).estimator(estimator), separators=(",", ":"))
+            return _JSON.encode(_Writer(model).estimator(estimator))
     except Exception:  # of parameters and attributes of any kind: the file is whole without a record
         return ""
 
