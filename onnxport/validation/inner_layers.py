@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import OnnxportError
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation.divergence import in_form_of, is_far
@@ -42,7 +41,7 @@ def agreeing_layers(parties: Comparison, item: InputSet, graph: ir.Model, specs:
 
     try:
         parties.source.each_layer(parties.source_leaves(leaves), take)
-    except OnnxportError:
+    except Exception:  # of the user's code, which need not take one row, or of a slice that does not run
         return 0
     layers = near.keys() - around
     if all(near[scope] for scope in layers) and all(_innermost(_scope(node), near) in layers for node in graph.graph):
@@ -78,9 +77,9 @@ def _first_row(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> list[Any]:
     """The first row of inputs that are all of one batch, which takes less time than all; others as they are."""
     batches = {spec.dims[0] if spec.dims else None for spec in specs}
     one = len(batches) == 1 and isinstance(next(iter(batches)), str)
-    return (
-        [leaf[:1] for leaf in leaves] if one and all(isinstance(leaf, np.ndarray) for leaf in leaves) else list(leaves)
-    )
+    if one and all(isinstance(leaf, np.ndarray) for leaf in leaves):
+        return [leaf[:1] for leaf in leaves]
+    return list(leaves)
 
 
 def _scope(node: ir.Node) -> Path:

@@ -141,6 +141,21 @@ def test_what_no_layer_shows_is_looked_at_more_closely(place, monkeypatch):
 
 
 @pytest.mark.keras
+def test_a_model_that_takes_no_single_row_is_looked_at_more_closely(monkeypatch):
+    import keras
+
+    from onnxport.validation.runners import keras as runners
+
+    def failing(self, leaves, take):
+        raise RuntimeError(f"needs two rows, not {len(leaves[0])}")
+
+    keras.utils.set_random_seed(0)
+    monkeypatch.setattr(runners.KerasRunner, "each_layer", failing)
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
+    assert "inner values were compared too, and agree" in notes_of(onnxport.convert(model).report)[0]
+
+
+@pytest.mark.keras
 def test_a_layer_that_is_called_twice_is_looked_at_more_closely():
     import keras
 
