@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -153,8 +154,14 @@ class FrozenTwin:
             [_spec(nodes[name]) for name in names],
         )
 
+        ran = False
+
         def run(tensors: Sequence[Any]) -> Any:
-            flat = _as_list(called(*tensors))
+            nonlocal ran
+            # at the first run the graph is optimised, and what does so writes of types that it leaves alone
+            with nullcontext() if ran else native_log_kept():
+                flat = _as_list(called(*tensors))
+            ran = True
             return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
 
         return run
