@@ -359,16 +359,19 @@ def test_files_are_taken_as_well(tmp_path):
     assert "wrong.onnx" in str(report)
 
 
-@pytest.mark.parametrize(("share", "steps", "is_a_step"), [(0.004, 1, True), (0.25, 1, False), (0.004, 2, False)])
-def test_few_whole_numbers_may_lie_a_step_apart(share, steps, is_a_step):
+@pytest.mark.parametrize(
+    ("size", "count", "steps", "is_a_step"),
+    [(1000, 4, 1, True), (1000, 250, 1, False), (1000, 4, 2, False), (64, 1, 1, True), (64, 2, 1, False)],
+)
+def test_few_whole_numbers_may_lie_a_step_apart(size, count, steps, is_a_step):
     """Sums that lie between two steps go either way; a wrong rounding moves many, a wrong number by more than a step."""
     scale, zero = np.float32(0.1), np.int8(3)
     model = graph(
-        lambda op, x: op.QuantizeLinear(op.Mul(x, 2.0), op.const(scale), op.const(zero)), ("x", FLOAT, [1000])
+        lambda op, x: op.QuantizeLinear(op.Mul(x, 2.0), op.const(scale), op.const(zero)), ("x", FLOAT, [size])
     )
-    x = rng.uniform(-4, 4, 1000).astype(np.float32)
+    x = rng.uniform(-4, 4, size).astype(np.float32)
     own = np.array(model(x))
-    own[: int(1000 * share)] += np.int8(steps)
+    own[:count] += np.int8(steps)
     run = local_run(model.model, model.model.graph.outputs[0], own, {"x": x})
     assert run.report.verdict == "fail"
     assert is_rounding(run) == is_a_step
