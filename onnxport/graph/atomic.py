@@ -30,7 +30,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
         SavingError: its folder is missing or can't be written to, or something that is no file stands there.
     """
     with _errors_named(path):
-        target = _real(path)
+        target = _resolved(path)
         _check_parent(path, target)
         kind = _kind(target)
         if stat.S_ISDIR(kind):
@@ -46,18 +46,18 @@ def check_folder_of(path: str | os.PathLike[str]) -> None:
         SavingError: the folder is missing or can't be written to.
     """
     with _errors_named(path):
-        _check_parent(path, _real(path))
+        _check_parent(path, _resolved(path))
 
 
-def _check_parent(path: str | os.PathLike[str], target: str) -> None:
-    folder = os.path.dirname(os.path.normpath(target)) or "."
+def _check_parent(path: str | os.PathLike[str], target: Path) -> None:
+    folder = target.parent
     if not stat.S_ISDIR(_kind(folder)):
-        raise _refusal(path, errno.ENOENT, f"there is no folder {folder!r}")
+        raise _refusal(path, errno.ENOENT, f"there is no folder {str(folder)!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _refusal(path, errno.EACCES, f"the folder {folder!r} can't be written to")
+        raise _refusal(path, errno.EACCES, f"the folder {str(folder)!r} can't be written to")
 
 
-def _kind(path: str) -> int:
+def _kind(path: Path) -> int:
     """What stands there, as `stat` has it in a file's mode; 0 for nothing."""
     try:
         return stat.S_IFMT(os.stat(path).st_mode)
@@ -210,12 +210,8 @@ class Save:
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
     """The path itself, or where the symbolic link under it leads."""
-    return Path(_real(path))
-
-
-def _real(path: str | os.PathLike[str]) -> str:
-    """The same as text, which takes a tenth of the time."""
-    return os.path.realpath(path) if os.path.islink(path) else os.fspath(path)
+    place = Path(path)
+    return Path(os.path.realpath(place)) if place.is_symlink() else place
 
 
 def _mode(target: Path) -> int | None:

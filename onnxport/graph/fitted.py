@@ -91,9 +91,8 @@ class _Held:
 
     def __init__(self, name: str, load: Callable[[], np.ndarray]) -> None:
         self.name, self._load = name, load
-        self._array: np.ndarray | None = (
-            None  # no cached properties, which lock: there are many, and each is read often
-        )
+        # No cached properties, which lock: there are many, and each is read often.
+        self._array: np.ndarray | None = None
         self._flat: np.ndarray | None = None
         self._seen: dict[str, np.ndarray] = {}
 
@@ -179,9 +178,8 @@ class Constants:
         for source in self._sources:
             if source.is_real and source.size > 1:
                 held = self._by_name[source.name]
-                first = held.flat[:1]
-                same = held.may_be(number) and _Held(source.name, first.view).is_same(number.ravel(), "")
-                if same and (held.flat == first).all():
+                given = number.astype(held.flat.dtype) if held.may_be(number) else None
+                if given is not None and held.flat[0] == given and (held.flat == given).all():
                     return source.name
         return None
 

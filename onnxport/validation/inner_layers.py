@@ -36,7 +36,8 @@ def agreeing_layers(parties: Comparison, item: InputSet, graph: ir.Model, specs:
     def take(path: Path, result: Any) -> None:
         scope = tuple(f"{name}{_CALLED_ONCE}" for name in path)
         if scope in last and scope not in around:
-            near[scope] = scope not in near and _agrees(stream.value(last[scope]), result)
+            # behind one that does not, nothing is run any more
+            near[scope] = all(near.values()) and scope not in near and _agrees(stream.value(last[scope]), result)
         around.update(scope[:count] for count in range(1, len(scope)))
 
     try:
