@@ -114,6 +114,15 @@ def test_an_onnx_model_is_not_saved_under_another_framework_s_name(name, words, 
     assert sorted(item.name for item in tmp_path.iterdir()) == ["whole.onnx", "without_suffix"]
 
 
+@pytest.mark.sklearn
+def test_a_name_of_a_folder_is_refused_before_the_work(tmp_path, monkeypatch):
+    preprocessing = pytest.importorskip("sklearn.preprocessing", reason="scikit-learn is an extra")
+    monkeypatch.setattr("onnxport.converters.convert._exported", lambda *args: pytest.fail("the conversion has begun"))
+    scaler = preprocessing.StandardScaler().fit(X)
+    with pytest.raises(InvalidInputError, match="is the name of a folder: name the file"):
+        onnxport.convert(scaler, inputs=X, output=f"{tmp_path}/net.onnx/")
+
+
 @pytest.mark.keras
 def test_a_specification_for_a_model_of_keras_is_answered_with_an_array():
     keras = pytest.importorskip("keras", reason="Keras is an extra")

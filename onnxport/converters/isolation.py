@@ -7,10 +7,12 @@ tracing. Little is lost by taking turns: what a conversion does is Python, of wh
 
 from __future__ import annotations
 
+import ctypes
 import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +34,54 @@ def isolated() -> Iterator[None]:
 
 @contextmanager
 def _random_unchanged() -> Iterator[None]:
-    plain, array = random.getstate(), np.random.get_state(legacy=False)
-    before = _comparable(array)
+    plain, array = random.getstate(), _ArrayState.now()
     try:
         yield
     finally:
         if random.getstate() != plain:
             random.setstate(plain)
-        if _comparable(np.random.get_state(legacy=False)) != before:
-            np.random.set_state(array)
+        array.restore()
+
+
+class _ArrayState:
+    """The state of NumPy's global generator.
+
+    A conversion that draws nothing leaves the words of the Mersenne twister as they are. They are read as they lie in memory:
+    `numpy.random.get_state`, which makes an object of each, takes longer than all else that keeps a conversion apart.
+    """
+
+    _last: _ArrayState | None = None
+
+    def __init__(self, words: bytes | None, whole: Any) -> None:
+        self._words, self._whole = words, whole
+        # A second normal number was drawn with the last one: to take it changes no word.
+        self._told_by_words = words is not None and not whole["has_gauss"]
+
+    @classmethod
+    def now(cls) -> _ArrayState:
+        """The state as it is."""
+        words, last = _words(), cls._last
+        if last is None or not last._told_by_words or words != last._words:
+            cls._last = last = cls(words, np.random.get_state(legacy=False))
+        return last
+
+    def restore(self) -> None:
+        """Sets the state again where it has changed."""
+        if self._told_by_words and _words() == self._words:
+            return
+        if _comparable(np.random.get_state(legacy=False)) != _comparable(self._whole):
+            np.random.set_state(self._whole)
+
+
+def _words() -> bytes | None:
+    """The words of NumPy's global generator and the place in them, where it is a Mersenne twister, as it is by default.
+
+    The layout is that of ``mt19937_state`` in NumPy's ``mt19937.h``: 624 words and the place, 32 bits each.
+    """
+    generator = np.random.mtrand.get_bit_generator()
+    if not isinstance(generator, np.random.MT19937):
+        return None
+    return ctypes.string_at(generator.ctypes.state_address, 4 * 625)
 
 
 def _comparable(state: object) -> object:

@@ -92,8 +92,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
         InvalidInputError: it ends as files of another framework or as a folder.
     """
     place, name = Path(path), os.fspath(path)
-    if name.endswith(("/", os.sep)):
-        raise InvalidInputError(f"{name!r} is the name of a folder: name the file, {str(place / 'model.onnx')!r}")
+    _check_is_of_file(name)
     suffix, hub = place.suffix.lower(), get(HUB)
     if suffix in hub.files.writes:
         return
@@ -108,6 +107,11 @@ def check_name(path: str | os.PathLike[str]) -> None:
                 f"{name!r}: {suffix} files belong to {item.title}, and this writes {hub.title}: {way}name it "
                 f"{place.with_suffix(hub.files.writes[0]).name!r}"
             )
+
+
+def _check_is_of_file(name: str) -> None:
+    if name.endswith(("/", os.sep)):
+        raise InvalidInputError(f"{name!r} is the name of a folder: name the file, {str(Path(name) / 'model.onnx')!r}")
 
 
 def check_place(path: str | os.PathLike[str], target: Framework, source: Framework | None = None) -> None:
@@ -128,6 +132,8 @@ def check_place(path: str | os.PathLike[str], target: Framework, source: Framewo
         raise InvalidInputError(
             f"{str(path)!r}: a result in {target.name} is written as {', '.join(writes)}, not {suffix!r}"
         )
+    if writes:
+        _check_is_of_file(os.fspath(path))
     if not writes and folder is None:
         raise InvalidInputError(f"{str(path)!r}: results in {target.name} are not written to files")
     title = "" if folder is None else folder.title

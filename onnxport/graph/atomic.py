@@ -23,8 +23,8 @@ from onnxport.errors import SavingError
 from onnxport.graph import parts
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Refuses a path that no file can be written to, as far as that is known before it is tried.
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Where a file under a path is written; refuses one that none can be written to, as far as that is known before it is tried.
 
     Raises:
         SavingError: its folder is missing or can't be written to, or something that is no file stands there.
@@ -37,6 +37,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
             raise _refusal(path, errno.EISDIR, "it is a folder")
         if kind and not stat.S_ISREG(kind):
             raise _refusal(path, errno.EEXIST, "it is a device or pipe, not a file")
+        return target
 
 
 def check_folder_of(path: str | os.PathLike[str]) -> None:
@@ -87,8 +88,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         SavingError: it can't be written.
     """
-    check_target(path)
-    target = _resolved(path)
+    target = check_target(path)
     with _errors_named(path), parts.new_folder(target, 0o700) as folder:
         parts.sweep_before(target)
         written = folder / target.name
@@ -148,8 +148,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Save]:
     Raises:
         SavingError: they can't be written; what stood there is untouched.
     """
-    check_target(path)
-    save = Save(_resolved(path))
+    save = Save(check_target(path))
     with _errors_named(path):
         parts.sweep_before(save.target)
         try:
@@ -211,7 +210,7 @@ class Save:
 def _resolved(path: str | os.PathLike[str]) -> Path:
     """The path itself, or where the symbolic link under it leads."""
     place = Path(path)
-    return Path(os.path.realpath(place)) if place.is_symlink() else place
+    return Path(os.path.realpath(place)) if os.path.islink(place) else place
 
 
 def _mode(target: Path) -> int | None:
@@ -232,7 +231,9 @@ def _keep_permissions(part: Path, target: Path) -> None:
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid) and hasattr(os, "chown"):
         with suppress(OSError):
             os.chown(part, old.st_uid, old.st_gid)
-    os.chmod(part, stat.S_IMODE(old.st_mode) & 0o777)
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if stat.S_IMODE(new.st_mode) != mode:
+        os.chmod(part, mode)
 
 
 def _sync_file(path: Path) -> None:

@@ -24,6 +24,7 @@ from onnxport.graph.parts import data_name
 from onnxport.graph.protos import to_proto
 
 SINGLE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf refuses messages of 2 GiB; the margin is for the graph itself
+_ONE_MESSAGE_BYTES = 1 << 18  # weights up to this size, all together, are written as one message
 _INLINE_BYTES = 1024  # tensors up to this size stay in the message: shape inference and optimisers read them there
 # Offsets in a data file: onnx.proto recommends whole pages for tensors that are mapped; small ones need their own alignment.
 _PAGE, _PAGED_BYTES, _ALIGNED = 4096, 1 << 20, 64
@@ -153,11 +154,14 @@ _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
 
 
 def _write_single(model: ir.Model, file: BinaryIO) -> None:
-    """Writes a ModelProto field by field: the graph last, its large initializers streamed behind its other fields.
+    """Writes a ModelProto, of a large model field by field: the graph last, its large initializers behind its other fields.
 
     Protobuf merges fields in any order (encoding specification, "message structure"), so what a reader sees is the same
     as from one serialised message.
     """
+    if weight_bytes(model) <= _ONE_MESSAGE_BYTES:
+        file.write(to_proto(model).SerializeToString(deterministic=True))
+        return
     proto, streamed = message_and_weights(model)
     messages = {item.name: item.SerializeToString(deterministic=True) for item in proto.graph.initializer}
     # All fields of a TensorProto but the bytes of raw_data, whose tag and length close the header.

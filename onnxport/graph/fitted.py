@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative reciprocal": lambda x: -1.0 / x,
     "reciprocal square": lambda x: 1.0 / np.square(x),
 }
+_OTHER_VIEWS = tuple(VIEWS)[1:]  # but the constant itself
 _SMALL = 256  # elements of an array whose place is kept
 _ROUNDING = {"d": 2e-15, "f": 4e-7}  # by the character of the element type
 
@@ -94,6 +95,7 @@ class _Held:
         # No cached properties, which lock: there are many, and each is read often.
         self._array: np.ndarray | None = None
         self._flat: np.ndarray | None = None
+        self._first: float | None = None
         self._seen: dict[str, np.ndarray] = {}
 
     @property
@@ -110,54 +112,64 @@ class _Held:
             self._flat = self.array.ravel()
         return self._flat
 
+    @property
+    def first(self) -> float:
+        """Its first element, of real numbers."""
+        if self._first is None:
+            self._first = float(self.flat[0])
+        return self._first
+
     def seen(self, view: str) -> np.ndarray:
         """The constant by a view, float64."""
         if view not in self._seen:
-            with np.errstate(all="ignore"):
-                self._seen[view] = VIEWS[view](self.flat.astype(np.float64))
+            self._seen[view] = VIEWS[view](self.flat.astype(np.float64))
         return self._seen[view]
 
     @property
     def _rounding(self) -> float:
         return _ROUNDING.get(self.flat.dtype.char, 0.0)
 
-    def views_beginning(self, number: float, firsts: Mapping[str, float]) -> list[str]:
-        """By which views the first element, as each of them has it, may be a number, roundings aside."""
-        apart = max(2 * self._rounding, 1e-14) * abs(number)
-        return [view for view, first in firsts.items() if abs(first - number) <= apart]
+    @property
+    def apart(self) -> float:
+        """How far, relatively, an element by a view may lie from the number that it stands for."""
+        return max(2 * self._rounding, 1e-14)
 
     def may_be(self, given: np.ndarray) -> bool:
         """Whether the types of an array's elements and of the constant's go together."""
         text, held = given.dtype.kind in "OUS", self.flat.dtype.kind
         return text == (held == "O") and (given.dtype.kind != "f" or held == "f")
 
+    def may_begin(self, given: np.ndarray) -> bool:
+        """Whether the first elements are the same; their types go together. Most constants differ there."""
+        if self.flat.dtype.kind != "f" or given.dtype.kind != "f" or not given.size:
+            return True
+        number = given.flat[0] if given.dtype == self.flat.dtype else given.flat[0].astype(self.flat.dtype)
+        return bool(number == self.flat[0] or number != number)
+
     def is_same(self, given: np.ndarray, view: str) -> bool:
         """Whether an array of as many elements, flat, is the constant by a view; their types go together."""
         if view:
-            seen = self.seen(view)
-            with np.errstate(all="ignore"):
-                return bool(np.all((np.abs(seen - given) <= self._rounding * np.abs(given)) & np.isfinite(seen)))
+            near = np.abs(self.seen(view) - given) <= self._rounding * np.abs(given)
+            return bool(near.all() and np.isfinite(given).all())
         if self.flat.dtype.kind == "O":
             return [str(item) for item in given] == self.flat.tolist()
         if given.dtype != self.flat.dtype:
-            with np.errstate(all="ignore"):
-                given = given.astype(self.flat.dtype)
+            given = given.astype(self.flat.dtype)
         if given.dtype.kind != "f":
             return bool((given == self.flat).all())
-        if given.size and given[0] != self.flat[0] and given[0] == given[0]:  # most constants differ here
-            return False
-        return bool(np.array_equal(given, self.flat, equal_nan=True))
+        same = given == self.flat
+        return bool(same.all() or (np.isnan(given).any() and (same | (np.isnan(given) & np.isnan(self.flat))).all()))
 
 
 class Constants:
-    """A graph's constants by size, to look for arrays among them."""
+    """A graph's constants by size, to look for arrays among them, where NumPy's warnings of what is not finite are off."""
 
     def __init__(self, model: ir.Model) -> None:
         self._sources = list(_sources(model.graph))
         self._by_size: dict[int, list[_Held]] = {}
         self._by_name: dict[str, _Held] = {}
-        self._halves: dict[int, list[tuple[_Held, _Held]]] = {}
-        self._firsts_by_size: dict[int, dict[str, dict[str, float]]] = {}
+        self._halves: dict[int, list[tuple[_Held, int]]] = {}
+        self._firsts_known: dict[tuple[str, str], list[tuple[_Held, float, float]]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], dict[str, Any] | None] = {}
         for source in self._sources:
             held = self._by_name[source.name] = _Held(source.name, source.load)
@@ -175,11 +187,12 @@ class Constants:
 
     def _repeating(self, number: np.ndarray) -> str | None:
         """A constant that holds a number many times, as one that was written for each column."""
+        if number.dtype.kind != "f":
+            return None
         for source in self._sources:
             if source.is_real and source.size > 1:
                 held = self._by_name[source.name]
-                given = number.astype(held.flat.dtype) if held.may_be(number) else None
-                if given is not None and held.flat[0] == given and (held.flat == given).all():
+                if held.may_begin(number) and (held.flat == held.flat[0]).all():
                     return source.name
         return None
 
@@ -193,56 +206,54 @@ class Constants:
         return self._known[key]
 
     def _find(self, array: np.ndarray) -> dict[str, Any] | None:
-        orders = {"C": array.ravel()} | ({"F": array.T.ravel()} if array.ndim > 1 else {})
         likely = [held for held in self._by_size.get(array.size, ()) if held.may_be(array)]
         for held in likely:
-            for order, given in orders.items():
-                if held.is_same(given, ""):
-                    return {"of": held.name} | ({"order": order} if order != "C" else {})
+            if held.may_begin(array):
+                for order, given in _orders(array):
+                    if held.is_same(given, ""):
+                        return {"of": held.name, **order}
         if array.dtype.kind != "f" or not array.size:
             return None
         number = float(array.flat[0])
-        firsts = self._firsts(array.size) if likely else {}
-        beginning = [(held, views) for held in likely if (views := held.views_beginning(number, firsts[held.name]))]
-        for view, held in ((view, held) for view in VIEWS for held, views in beginning if view in views):
-            for order, given in orders.items():
-                if held.is_same(given, view):
-                    return {"of": held.name} | ({"order": order} if order != "C" else {}) | {"view": view}
+        for view in _OTHER_VIEWS if likely else ():
+            for held, first, apart in self._firsts(view, likely):
+                if abs(first - number) <= apart * abs(number):
+                    for order, given in _orders(array):
+                        if held.is_same(given, view):
+                            return {"of": held.name, **order, "view": view}
         same = self._repeating(array) if array.size == 1 else None
-        return {"of": same, "first": True} if same is not None else self._half(array)
+        return {"of": same, "first": True} if same is not None else self._half(array, number)
 
-    def _firsts(self, size: int) -> dict[str, dict[str, float]]:
-        """By the names of the real constants of a size their first elements by each view but the plain one.
+    def _firsts(self, view: str, alike: list[_Held]) -> list[tuple[_Held, float, float]]:
+        """Real constants of a size, all there are, their first elements by a view, and how far relatively roundings move these.
 
-        They tell most constants apart before all elements are compared.
+        The first elements tell most constants apart before all are compared.
         """
-        if size not in self._firsts_by_size:
-            held = [item for item in self._by_size.get(size, ()) if item.flat.dtype.kind == "f"]
-            numbers = np.array([item.flat[0] for item in held], np.float64)
-            with np.errstate(all="ignore"):
-                columns = [view(numbers).tolist() for name, view in VIEWS.items() if name]
-            names = [name for name in VIEWS if name]
-            self._firsts_by_size[size] = {
-                item.name: dict(zip(names, row, strict=True)) for item, row in zip(held, zip(*columns), strict=True)
-            }
-        return self._firsts_by_size[size]
+        key = (view, alike[0].name)
+        if key not in self._firsts_known:
+            firsts = VIEWS[view](np.array([item.first for item in alike])).tolist()
+            self._firsts_known[key] = [(item, first, item.apart) for item, first in zip(alike, firsts, strict=True)]
+        return self._firsts_known[key]
 
-    def _half(self, array: np.ndarray) -> dict[str, Any] | None:
-        """One of two columns of a constant, as what tells two classes apart stands beside zeros or its negative."""
+    def _half(self, array: np.ndarray, number: float) -> dict[str, Any] | None:
+        """One of two columns of a real constant, as what tells two classes apart stands beside zeros or its negative."""
         if array.size not in self._halves:
-            wide = self._by_size.get(2 * array.size, ())
-            self._halves[array.size] = [
-                (_Held(held.name, partial(_half_of, held, 0)), _Held(held.name, partial(_half_of, held, 1)))
-                for held in wide
-            ]
-        for halves in self._halves[array.size]:
-            if not halves[0].may_be(array):
-                continue
-            for view in ("", "negative"):
-                for place, half in enumerate(halves):
-                    if half.is_same(array.ravel(), view):
-                        return {"of": half.name, "half": place} | ({"view": view} if view else {})
+            wide = [held for held in self._by_size.get(2 * array.size, ()) if held.may_be(array)]
+            halves = [(held, place) for held in wide for place in (0, 1)]
+            self._halves[array.size] = [(_Held(held.name, partial(_half_of, held, at)), at) for held, at in halves]
+        for sign, view in ((1.0, ""), (-1.0, "negative")):
+            for half, place in self._halves[array.size]:
+                near = abs(sign * half.first - number) <= half.apart * abs(number)
+                if near and half.is_same(array.ravel(), view):
+                    return {"of": half.name, "half": place} | ({"view": view} if view else {})
         return None
+
+
+def _orders(array: np.ndarray) -> Iterator[tuple[dict[str, str], np.ndarray]]:
+    """The elements in one row by how the record names their order."""
+    yield {}, array.ravel()
+    if array.ndim > 1:
+        yield {"order": "F"}, array.T.ravel()
 
 
 def _half_of(held: _Held, place: int) -> np.ndarray:

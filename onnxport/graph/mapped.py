@@ -12,24 +12,22 @@ import os
 import stat
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
-from onnxport.graph.bodies import all_initializers
+from onnxport.graph.bodies import all_initializers, every_node
 
 T = TypeVar("T")
 
 _ATTEMPTS = 100  # how often a model that is replaced while it is read is read again
 
 
-@dataclass(frozen=True)
-class TensorSlot:
+class TensorSlot(NamedTuple):
     """A tensor of a model, and how to put another in its place."""
 
     tensor: ir.TensorProtocol
@@ -43,7 +41,7 @@ def tensors_in(model: ir.Model) -> Iterator[TensorSlot]:
             yield TensorSlot(value.const_value, partial(setattr, value, "const_value"))
     tops: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for top in tops:
-        for node in top.all_nodes():
+        for node in every_node(top):
             for attribute in list(node.attributes.values()):
                 yield from _in_attribute(node, attribute)
 

@@ -36,6 +36,7 @@ class Output:
 
 
 _USUAL = {field.name: field.default for field in fields(Output)}
+_JSON = json.JSONEncoder(separators=(",", ":"))  # json.dumps builds one at each call
 
 
 def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
@@ -58,7 +59,7 @@ def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
     """
     items = [vars(output) | {"name": name} for output, name in zip(outputs, names, strict=True)]
     given = [{key: value for key, value in item.items() if value != _USUAL[key]} for item in items]
-    return json.dumps(given, separators=(",", ":"))
+    return _JSON.encode(given)
 
 
 def read(metadata: Mapping[str, str]) -> tuple[Output, ...]:

@@ -11,7 +11,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,13 +72,15 @@ def folder_locked(folder: Path) -> Iterator[bool]:
 
     A new folder of this process is locked already, and nobody else writes to it.
     """
-    with ExitStack() as stack:
-        try:
-            handle = stack.enter_context(opened(folder))
-        except OSError:  # a folder that may be written to but not listed
-            yield False
-            return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # a folder that may be written to but not listed
+        yield False
+        return
+    try:
         yield _identity(handle) in _OWN_FOLDERS or _wait_for_lock(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

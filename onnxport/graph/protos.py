@@ -60,9 +60,9 @@ def _without_types_of_initializers(graph: onnx.GraphProto) -> None:
         graph.value_info.extend(kept)
 
 
-def _own_error(error: BaseException | None) -> OnnxportError | None:
-    """The error of ours that onnx-ir has wrapped into its own."""
-    while error is not None and not isinstance(error, OnnxportError):
+def _own_error(error: BaseException | None) -> OnnxportError | OSError | None:
+    """The error of ours, or of a file that holds weights, that onnx-ir has wrapped into its own."""
+    while error is not None and not isinstance(error, (OnnxportError, OSError)):
         error = error.__cause__
     return error
 

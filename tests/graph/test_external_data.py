@@ -16,6 +16,7 @@ import pytest
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidModelError
+from onnxport.graph import external_data
 from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
 from onnxport.tracing.onnx import load_model
@@ -70,13 +71,18 @@ def test_copies_and_pickles_hold_everything(again):
     np.testing.assert_array_equal(copied(given), expected)
 
 
-def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(tmp_path):
+@pytest.mark.parametrize("size_of_one_message", [0, 1 << 20])
+def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(tmp_path, size_of_one_message, monkeypatch):
+    monkeypatch.setattr(external_data, "_ONE_MESSAGE_BYTES", size_of_one_message)
     target = tmp_path / "m.onnx"
     target.write_bytes(b"old")
     model = small_model()
 
     class Failing(ir.Tensor):
         def tofile(self, file):
+            raise OSError("disk full")
+
+        def tobytes(self):
             raise OSError("disk full")
 
     value = model.model.graph.initializers["w"]
@@ -92,7 +98,9 @@ def test_a_killed_write_leaves_no_file_under_the_final_name(tmp_path):
         f"""
         import os, signal
         import numpy as np, onnx_ir as ir
+        from onnxport.graph import external_data
         from tests.graph.test_external_data import small_model
+        external_data._ONE_MESSAGE_BYTES = 0
         model = small_model()
         class Killing(ir.Tensor):
             def tofile(self, file):

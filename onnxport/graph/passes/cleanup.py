@@ -18,9 +18,24 @@ def clean(model: ir.Model, *, merge: bool = True) -> ir.Model:
     """The model without unused nodes, needless identities and, with `merge`, repeated subexpressions; changed in place."""
     nodes = list(every_node(model.graph))
     kinds = {node.op_type for node in nodes}
-    # Of different operators no two nodes are equal; those in bodies are not compared.
-    repeated = len({node.op_type for node in model.graph}) < len(model.graph)
+    # Nodes of different operators or operands are not equal; those in bodies are not compared.
+    repeated = len({(node.op_type, node.domain, *map(id, node.inputs)) for node in model.graph}) < len(model.graph)
     passes: list[InPlacePass] = [RemoveIdentityPass()] if "Identity" in kinds else []
     passes += [CommonSubexpressionEliminationPass()] if merge and repeated and not kinds & RANDOM else []
     passes += [ReleaseUnusedBodiesPass()] if len(nodes) > len(model.graph) else []
-    return Sequential(*passes, RemoveUnusedNodesPass(), RemoveUnusedOpsetsPass())(model).model
+    if passes or len(nodes) > len(model.graph) or model.functions or not _is_lean(model.graph):
+        passes += [RemoveUnusedNodesPass()]
+    if passes or not model.graph.opset_imports.keys() <= {"", *(node.domain for node in nodes)}:
+        passes += [RemoveUnusedOpsetsPass()]
+    return Sequential(*passes)(model).model if passes else model
+
+
+def _is_lean(graph: ir.Graph) -> bool:
+    """Whether onnx-ir's pass for unused nodes would leave a graph as it is; most that are written are so, and it takes longer."""
+    results = frozenset(graph.outputs)
+    for node in graph:
+        if (node.inputs and node.inputs[-1] is None) or "training_mode" in node.attributes:
+            return False
+        if not all(value.uses() or value in results for value in node.outputs):
+            return False
+    return all(value.uses() for value in graph.initializers.values())

@@ -71,7 +71,8 @@ def fit(model: ir.Model, op: OpBuilder, *, merge: bool = True) -> tuple[str, ...
     notes = fitting.notes()
     if notes:
         clean(model, merge=merge)  # casts there and back, once more for each use
-    Sequential(KeepDoubleScalesPass(), SettleProductsPass())(model)
+    if any(node.op_type == "MatMul" for node in every_node(model.graph)):
+        Sequential(KeepDoubleScalesPass(), SettleProductsPass())(model)
     return notes
 
 

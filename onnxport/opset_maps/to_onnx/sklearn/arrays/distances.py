@@ -96,7 +96,9 @@ def _product_form(x: Array, rows: np.ndarray) -> tuple[Array, Array]:
 
 def centre_of(rows: np.ndarray) -> np.ndarray:
     """About the rows' mean, rounded to a power of two near each column's spread: whole numbers less it stay exact."""
-    spread, mean = rows.std(axis=0), rows.mean(axis=0)
+    mean = rows.mean(axis=0)
+    gap = rows - mean
+    spread = np.sqrt(np.mean(gap * gap, axis=0))
     step = 2.0 ** np.floor(np.log2(np.where(spread > 0, spread, 1.0)))
     return np.where(spread > 0, np.rint(mean / step) * step, rows[0])
 
@@ -117,13 +119,14 @@ def gaussian_sums(x: Array, rows: np.ndarray, gamma: float, weights: np.ndarray,
     op, scaled = x.op, rows * np.sqrt(gamma)
     if _far_apart(scaled):
         return affine(np.exp(-exact_squares(x * np.sqrt(gamma), scaled)), weights, bias)
-    apart, moved = _moved(x, rows)
-    squares = gamma * np.sum(moved * moved, axis=1)
-    if len(rows) >= _MANY_SUMMED and squares.max() <= _SMALL_EXPONENT:
-        # exp(2 x y - |x|^2) is at most exp(|y|^2), and exp(-|y|^2) goes into the weights
-        own = apart.of(op.reduce("ReduceSumSquare", apart.value, [1], keepdims=True)) * -gamma
-        product = op.Gemm(apart.value, op.const(2.0 * gamma * moved.T), own.value)
-        return affine(np.exp(x.of(product)), np.exp(-squares)[:, None] * weights, bias)
+    if len(rows) >= _MANY_SUMMED:
+        apart, moved = _moved(x, rows)
+        squares = gamma * np.sum(moved * moved, axis=1)
+        if squares.max() <= _SMALL_EXPONENT:
+            # exp(2 x y - |x|^2) is at most exp(|y|^2), and exp(-|y|^2) goes into the weights
+            own = apart.of(op.reduce("ReduceSumSquare", apart.value, [1], keepdims=True)) * -gamma
+            product = op.Gemm(apart.value, op.const(2.0 * gamma * moved.T), own.value)
+            return affine(np.exp(x.of(product)), np.exp(-squares)[:, None] * weights, bias)
     # few rows in the terms' own order: sums that cancel exactly do so here
     x, rows = _moved(x * np.sqrt(gamma), scaled)
     own = x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True))

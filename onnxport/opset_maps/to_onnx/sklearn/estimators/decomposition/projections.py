@@ -32,7 +32,7 @@ def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     result = floats(op, x) @ dense(model.components_).T
     if getattr(model, "mean_", None) is not None:
         # the mean stays in the file, for the way back; runtimes compute the product when they load it
-        mean = op.initializer(f"{type(model).__name__}.mean_", ir.tensor(model.mean_.reshape(1, -1)))
+        mean = op.initializer(f"{type(model).__name__}.mean_", ir.Tensor(model.mean_.reshape(1, -1)))
         result -= Array(op, mean) @ model.components_.T
     if getattr(model, "whiten", False):
         scale = np.sqrt(model.explained_variance_)
