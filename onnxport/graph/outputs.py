@@ -52,13 +52,15 @@ def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
 
 
 def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
-    """The outputs as text, under the names that they have in the end; what is as by default is left out.
+    """The outputs as text, by the names that they have in the end; of one that is as by default the method alone.
 
-    >>> written([Output("label", "predict")], ["y"])
-    '[{"name":"y","method":"predict"}]'
+    >>> written([Output("label", "predict"), Output("p", "predict_proba", form="zipmap")], ["y", "p"])
+    '{"y":"predict","p":{"method":"predict_proba","form":"zipmap"}}'
     """
-    items = [vars(output) | {"name": name} for output, name in zip(outputs, names, strict=True)]
-    given = [{key: value for key, value in item.items() if value != _USUAL[key]} for item in items]
+    given: dict[str, Any] = {}
+    for output, name in zip(outputs, names, strict=True):
+        others = {key: value for key, value in vars(output).items() if key != "name" and value != _USUAL[key]}
+        given[name] = output.method if len(others) == 1 else others
     return _JSON.encode(given)
 
 
@@ -69,6 +71,10 @@ def read(metadata: Mapping[str, str]) -> tuple[Output, ...]:
     (Output(name='y', method='predict', index=None, step='', form='array', column=0),)
     """
     try:
-        return tuple(Output(**item) for item in json.loads(metadata.get(PRODUCED, "[]")))
-    except (TypeError, ValueError):  # written by someone else
+        given = json.loads(metadata.get(PRODUCED, "{}"))
+        if isinstance(given, list):  # as the first files have them
+            return tuple(Output(**item) for item in given)
+        about = {name: item if isinstance(item, dict) else {"method": item} for name, item in given.items()}
+        return tuple(Output(name, **item) for name, item in about.items())
+    except (AttributeError, TypeError, ValueError):  # written by someone else
         return ()

@@ -63,9 +63,9 @@ class Source:
         return ", ".join(part for part in (scope, place) if part)
 
     def metadata(self) -> dict[str, str]:
-        """The entries of a node's ``metadata_props``; a name that is the module's is not written twice."""
+        """The entries of a node's ``metadata_props``; a name that is the module's or the operator's is not written twice."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        name = self.name if self.name != self.module else ""
+        name = self.name if self.name != (self.module or _stem(self.op)) else ""
         fields = {"op": self.op, "name": name, "module": self.module, "source": place}
         return {PREFIX + key: value for key, value in fields.items() if value}
 
@@ -75,5 +75,16 @@ def source_name(props: Mapping[str, str]) -> str:
 
     >>> source_name(Source("Conv2D", "head", "head").metadata()), source_name(Source("Add", "add", "head").metadata())
     ('head', 'add')
+    >>> source_name(Source("PCA.transform", "PCA").metadata())
+    'PCA'
     """
-    return props.get(f"{PREFIX}name") or props.get(f"{PREFIX}module", "")
+    return props.get(f"{PREFIX}name") or props.get(f"{PREFIX}module") or _stem(props.get(f"{PREFIX}op", ""))
+
+
+def _stem(op: str) -> str:
+    """The part of an operator's spelling that names its nodes.
+
+    >>> _stem("PCA.transform"), _stem("Conv2D")
+    ('PCA', 'Conv2D')
+    """
+    return op.partition(".")[0]

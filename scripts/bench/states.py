@@ -117,6 +117,31 @@ def pipeline(name: str, **options: Any) -> Callable[[], tuple[Any, Any]]:
     return build
 
 
+def small(path: str, **options: Any) -> Callable[[], tuple[Any, Any]]:
+    """A small estimator by its path in scikit-learn, fitted to random rows, as often as makes a time that can be compared."""
+
+    def build() -> tuple[Any, Any]:
+        import numpy as np
+
+        module, _, name = path.rpartition(".")
+        rows = np.random.default_rng(0).normal(size=(400, 8))
+        kind = getattr(importlib.import_module(f"sklearn.{module}"), name)
+        return [kind(**options).fit(rows, (rows[:, 0] + rows[:, 1] > 0).astype(int))] * _TIMES, rows[:50]
+
+    return build
+
+
+_TIMES = 50
+_SMALL: dict[str, dict[str, Any]] = {
+    "preprocessing.StandardScaler": {},
+    "linear_model.LogisticRegression": {},
+    "linear_model.Ridge": {},
+    "decomposition.PCA": {"n_components": 3},
+    "svm.SVC": {},
+    "naive_bayes.GaussianNB": {},
+    "cluster.KMeans": {"n_clusters": 4, "n_init": 1, "random_state": 0},
+    "tree.DecisionTreeClassifier": {"random_state": 0},
+}
 # By name the framework and how it is built.
 MODELS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
     "ResNet-50": ("torch", resnet50),
@@ -128,6 +153,7 @@ MODELS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
     "Keras, 2 dense layers": ("keras", dense),
     "Scaler, RandomForest": ("sklearn.ensemble", pipeline("RandomForestClassifier", n_estimators=50)),
     "Scaler, GradientBoosting": ("sklearn.ensemble", pipeline("GradientBoostingClassifier", n_estimators=50)),
+    **{f"{path}, {_TIMES} times": ("sklearn.ensemble", small(path, **options)) for path, options in _SMALL.items()},
 }
 
 
@@ -145,7 +171,8 @@ def figures(model: str, way: str) -> dict[str, float]:
                 else:
                     import onnxport
 
-                    onnxport.convert(source, inputs=inputs, validate=way == "proof", output=str(path))
+                    for item in source if isinstance(source, list) else [source]:
+                        onnxport.convert(item, inputs=inputs, validate=way == "proof", output=str(path))
         result["bytes"] = path.stat().st_size if path.exists() else 0
     for name, item in zip(("fresh", "warm"), times, strict=True):
         result.update({f"{name} {kind}": value for kind, value in item.items()})

@@ -91,6 +91,33 @@ def test_there_and_back(maker, name, options, tmp_path):
     assert type(rebuilt) is type(source)
     assert plain(rebuilt.get_params()) == plain(source.get_params())
     agree(source, rebuilt, rows)
+    have_alike_arrays(source, rebuilt)
+
+
+def have_alike_arrays(source, rebuilt):
+    """That the fitted arrays that came back have the source's shapes, types and numbers."""
+    for name, value in vars(rebuilt).items():
+        given = getattr(source, name, None)
+        if isinstance(value, np.ndarray) and isinstance(given, np.ndarray) and value.dtype.kind in "fiubU":
+            assert (value.shape, value.dtype) == (given.shape, given.dtype), name
+            known = ~np.isnan(value) if value.dtype.kind == "f" else np.ones(value.shape, bool)
+            close = (
+                value[known] == given[known] if value.dtype.kind != "f" else np.isclose(value, given, rtol=1e-12)[known]
+            )
+            assert close.all(), name
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize(
+    "numbers", [range(90, 120), range(120, 90, -1), [100] * 5 + [90, 101] * 9, [7] * 20, [*range(100)] * 3]
+)
+def test_whole_numbers_come_back(numbers, dtype, tmp_path):
+    source = StandardScaler().fit(ROWS)
+    source.numbers_ = np.array([*numbers], dtype)
+    source.table_ = np.array([[*numbers] * 2] * 2, dtype)
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    for given, result in ((source.numbers_, rebuilt.numbers_), (source.table_, rebuilt.table_)):
+        assert (result.dtype, result.shape, result.tolist()) == (given.dtype, given.shape, given.tolist())
 
 
 def test_a_pipeline_of_columns_keeps_their_names(tmp_path):
@@ -194,11 +221,9 @@ HOSTILE = {
     "a dunder": lambda record: record["fitted"].update({"__class__": "str"}),
     "a parameter that writes files": lambda record: record["params"].update({"n_jobs": 4096}),
     "an unknown parameter": lambda record: record["params"].update({"hook": "x"}),
-    "a constant that is not there": lambda record: record["fitted"]["coef_"]["a"].update({"of": "nothing"}),
-    "another shape": lambda record: record["fitted"]["coef_"]["a"].update({"shape": [99, 4]}),
-    "an array of objects by type": lambda record: record["fitted"]["coef_"]["a"].update(
-        {"shape": [3, 4], "dtype": "V8"}
-    ),
+    "a constant that is not there": lambda record: record["fitted"]["coef_"].update({"of": "nothing"}),
+    "another shape": lambda record: record["fitted"]["coef_"].update({"shape": [99, 4]}),
+    "an array of objects by type": lambda record: record["fitted"]["coef_"].update({"shape": [3, 4], "dtype": "V8"}),
     "memory": lambda record: record["fitted"].update({"coef_": {"a": {"shape": [1 << 40], "dtype": "<f8", "fill": 0}}}),
     "an unknown form": lambda record: record["fitted"].update({"coef_": {"eval": "1"}}),
     "depth": deep,
@@ -210,6 +235,10 @@ HOSTILE = {
     ),
     "a pattern in which a place is missing": lambda record: record["fitted"].update(
         {"coef_": {"l": {"pattern": {"f": {"?": 1}}, "count": 1, "columns": [["1"]]}}}
+    ),
+    "steps that are no numbers": lambda record: record["fitted"].update({"coef_": {"steps": ["x"]}}),
+    "many steps": lambda record: record["fitted"].update(
+        {"coef_": {"steps": {"pattern": 1, "count": 1 << 40, "columns": []}}}
     ),
     "no object": lambda record: record.update({"fitted": 3}),
 }

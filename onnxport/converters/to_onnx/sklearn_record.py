@@ -26,6 +26,10 @@ from onnxport.graph.repeated import Fold, folded, is_folded
 _DEEPEST = 24
 _JSON = json.JSONEncoder(separators=(",", ":"))  # json.dumps builds one at each call
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
+# Forms of arrays in a record, by their first keys: a constant of the graph; numbers that count up, as they are, or by their
+# differences; one number throughout.
+ARRAYS = frozenset(("of", "range", "plain", "steps", "fill"))
+_FEW = 16  # whole numbers that are written as they are
 _COLUMNS = 64  # columns of an array that are looked for one by one
 _PLAIN_LIMIT = 1 << 12  # whole numbers and names that may stand in the record
 
@@ -155,7 +159,17 @@ class _Writer:
 
     def _term(self, term: np.ndarray) -> dict[str, Any] | None:
         place = self._constants.find(term) if np.isfinite(term).all() else None
-        return {"a": {"shape": list(term.shape), "dtype": term.dtype.str, **place}} if place is not None else None
+        return self._placed(place, term) if place is not None else None
+
+    def _placed(self, place: Mapping[str, Any], array: np.ndarray) -> dict[str, Any]:
+        """Where an array stands, with its shape and type where they are not those of what stands there."""
+        constant = self._constants.named(place["of"])
+        usual = constant.shape[::-1] if "order" in place else constant.shape
+        if "half" in place or "first" in place:
+            usual = (constant.size // 2 if "half" in place else 1,)
+        given = np.dtype(np.float64) if "view" in place else constant.dtype  # what a view of a constant is
+        shape = {"shape": list(array.shape)} if array.shape != usual else {}
+        return {**place, **shape, **({"dtype": array.dtype.str} if array.dtype != given else {})}
 
     def value(self, value: Any, *, param: bool = False) -> Any:
         """A value as JSON.
@@ -195,7 +209,8 @@ class _Writer:
         if isinstance(value, Tree):
             return self._tree(value)
         if isinstance(value, np.ndarray):
-            return {"a": self._array(value, param)}
+            array = self._array(value, param)
+            return array if next(iter(array)) in ARRAYS else {"a": array}
         if scipy.sparse.issparse(value):
             rows = value.tocsr()
             parts = [self._array(part, param) for part in (rows.data, rows.indices, rows.indptr)]
@@ -215,19 +230,17 @@ class _Writer:
 
     def _array(self, array: np.ndarray, param: bool) -> dict[str, Any]:
         head = {"shape": list(array.shape), "dtype": array.dtype.str}
+        typed = {"dtype": array.dtype.str} if array.dtype != np.int64 else {}
         first = array.flat[0] if array.dtype.kind in "fiub" and array.size else None
         if first in (0, 1) and (array == first).all():
-            return head | {"fill": int(first)}
+            return {"fill": int(first), **head}
         if array.dtype.kind in "iu" and array.ndim == 1 and not first and np.array_equal(array, np.arange(len(array))):
-            return {"range": len(array)} | ({"dtype": array.dtype.str} if array.dtype != np.int64 else {})
+            return {"range": len(array), **typed}
         if array.dtype.kind == "O" and any(isinstance(item, (np.ndarray, BaseEstimator)) for item in array.flat):
             return head | {"items": self._items(list(array.flat))}
         held = self._constants.find(array) if array.dtype.kind in "fiubOU" else None
         if held is not None and array.dtype.kind != "O":
-            constant = self._constants.named(held["of"])
-            given = np.float64 if "view" in held else constant.dtype  # what a view of a constant is
-            whole = held.keys() <= {"of", "view"}
-            return held if whole and (constant.shape, given) == (array.shape, array.dtype) else head | held
+            return self._placed(held, array)
         if (
             held is None
             and array.dtype.kind == "f"
@@ -244,10 +257,13 @@ class _Writer:
             if len(columns) == array.shape[-1]:
                 return head | {"columns": columns}
         plain = array.dtype.kind in "iubOU" and (array.size <= _PLAIN_LIMIT or array.dtype.kind in "OU")
+        shaped = ({"shape": head["shape"]} if array.ndim != 1 else {}) | typed
         if plain and array.dtype.kind in "iubU":
-            return head | {"plain": array.ravel().tolist()}
+            steps = _steps(array)
+            numbers = {"plain": array.ravel().tolist()} if steps is None else {"steps": steps.tolist()}
+            return {**numbers, **shaped}
         if plain or param:
-            return head | {"plain": [self.value(item, param=True) for item in array.ravel().tolist()]}
+            return {"plain": [self.value(item, param=True) for item in array.ravel().tolist()], **shaped}
         raise _NotHeldError
 
     def _tree(self, tree: Tree) -> Any:
@@ -255,6 +271,16 @@ class _Writer:
         if place is None:
             raise _NotHeldError
         return {"tree": place}
+
+
+def _steps(array: np.ndarray) -> np.ndarray | None:
+    """The first of whole numbers, and what each is more than the one before; None where that takes no fewer digits."""
+    if array.dtype.kind not in "iu" or array.size < _FEW:
+        return None
+    numbers = array.ravel().astype(np.int64)
+    steps = numbers.copy()
+    steps[1:] -= numbers[:-1]
+    return steps if 10 * np.abs(steps).sum() < np.abs(numbers).sum() else None
 
 
 def _all_alike(column: Sequence[Any]) -> bool:

@@ -117,6 +117,8 @@ class _Reader:
                 return dtype.type if item["type"] else dtype
             case "a":
                 return self._array(given)
+            case "of" | "range" | "plain" | "steps" | "fill":
+                return self._array(item)
             case "m":
                 parts = tuple(self._array(part) for part in given)
                 form = scipy.sparse.csr_array if item["kind"].endswith("array") else scipy.sparse.csr_matrix
@@ -140,27 +142,38 @@ class _Reader:
         if "range" in item:
             numbers = np.arange(min(int(item["range"]), _MOST), dtype=_dtype(item.get("dtype", "<i8")))
             return numbers.reshape(item.get("shape", -1))
-        if "shape" not in item:
-            return np.array(self._constant(item), order="C")
-        shape, dtype = tuple(int(size) for size in item["shape"]), _dtype(item["dtype"])
+        if "of" in item:
+            return self._placed(item)
+        dtype = _dtype(item.get("dtype", "<i8"))
         if dtype.kind not in _KINDS:
             raise UnsupportedOperator(f"an array of {dtype}")
         if "fill" in item:
+            shape = tuple(int(size) for size in item["shape"])
             if np.prod(shape, dtype=np.float64) > _MOST:
                 raise UnsupportedOperator("an array of more elements than a file may name")
             return np.full(shape, item["fill"], dtype)
-        if "items" in item or "plain" in item:
-            parts = [self.value(part) for part in self._items(item.get("items", item.get("plain")))]
-            array = np.empty(len(parts), dtype)
-            for place, part in enumerate(parts):
-                array[place] = part
-            return array.reshape(shape)
         if "columns" in item:
             columns = [self._constant(column).reshape(-1) for column in item["columns"]]
-            return np.stack(columns, axis=-1).reshape(shape).astype(dtype)
+            return np.stack(columns, axis=-1).reshape(item["shape"]).astype(dtype)
+        if "steps" in item:
+            return (
+                np.cumsum(list(self._items(item["steps"])), dtype=np.int64).astype(dtype).reshape(item.get("shape", -1))
+            )
+        parts = [self.value(part) for part in self._items(item.get("items", item.get("plain")))]
+        array = np.empty(len(parts), dtype)
+        for place, part in enumerate(parts):
+            array[place] = part
+        return array.reshape(item.get("shape", -1))
+
+    def _placed(self, item: Mapping[str, Any]) -> np.ndarray:
+        """An array that a constant holds, in the constant's shape and type where none are given."""
         constant = self._constant(item)
-        ordered = constant.reshape(shape[::-1]).T if item.get("order") == "F" else constant.reshape(shape)
-        return np.ascontiguousarray(ordered).astype(dtype)
+        turned = item.get("order") == "F"
+        shape = tuple(int(size) for size in item.get("shape", constant.shape[::-1] if turned else constant.shape))
+        dtype = _dtype(item["dtype"]) if "dtype" in item else constant.dtype
+        if dtype.kind not in _KINDS:
+            raise UnsupportedOperator(f"an array of {dtype}")
+        return np.array(constant.reshape(shape[::-1]).T if turned else constant.reshape(shape), dtype, order="C")
 
     def _constant(self, item: Mapping[str, Any]) -> np.ndarray:
         constant = self._constants[item["of"]]

@@ -16,6 +16,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, kernel
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
 
 _TWO: dict[str, Any] = {"n_components": 2}
@@ -28,12 +29,17 @@ _TWO: dict[str, Any] = {"n_components": 2}
     cases(classifier, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
 )
 def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """X components' - mean components', whitened on request, in the type of the first product."""
-    result = floats(op, x) @ dense(model.components_).T
-    if getattr(model, "mean_", None) is not None:
+    """(X - mean) components', whitened on request, in the type of X components'; of sparse rows the product comes first."""
+    rows, components, mean = floats(op, x), dense(model.components_).T, getattr(model, "mean_", None)
+    if mean is None:
+        result = rows @ components
+    elif not is_sparse(x):
+        result = ((rows - mean) @ components).astype(np.result_type(rows.dtype, components.dtype))
+    else:
         # the mean stays in the file, for the way back; runtimes compute the product when they load it
-        mean = op.initializer(f"{type(model).__name__}.mean_", ir.Tensor(model.mean_.reshape(1, -1)))
-        result -= Array(op, mean) @ model.components_.T
+        held = op.initializer(f"{type(model).__name__}.mean_", ir.Tensor(mean.reshape(1, -1)))
+        result = rows @ components
+        result -= Array(op, held) @ components
     if getattr(model, "whiten", False):
         scale = np.sqrt(model.explained_variance_)
         result /= np.maximum(scale, np.finfo(scale.dtype).eps)
