@@ -285,7 +285,9 @@ def _sliced(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Di
 def _split(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
     sizes = _integers(node.inputs[1], known) if len(node.inputs) == 2 else None
     rank, axis = shape.rank(), node.attributes.get_int("axis", 0)
-    if sizes is None or len(sizes) != len(node.outputs) or not -rank <= axis < rank or shape[axis] != sum(sizes):
+    if sizes is None or len(sizes) != len(node.outputs) or min(sizes) < 0:
+        return None
+    if not -rank <= axis < rank or shape[axis] != sum(sizes):
         return None
     for output, size in zip(node.outputs[1:], sizes[1:], strict=True):
         output.type, output.shape = value.type, ir.Shape(_along_axis(node, shape, [size]) or ())

@@ -100,7 +100,7 @@ ALL = {
     "MatMul": (MIXED, [{}]),
     "Shape": (first_operands(), [{}, {"start": 1}]),
     "Slice": (with_lists(CUTS), [{}]),
-    "Split": (with_lists([[item] for item in lists([2, 3], [5, 0], [1, 1], [4, 4])]), PLACES),
+    "Split": (with_lists([[item] for item in lists([2, 3], [5, 0], [1, 1], [4, 4], [6, -1])]), PLACES),
     "Squeeze": ([*with_lists(AXES), *first_operands()], [{}]),
     "Unsqueeze": (with_lists(AXES), [{}]),
     "TopK": (with_lists([[item] for item in lists([1], [2], [0], [6], [9])]), PLACES),
