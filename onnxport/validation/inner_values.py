@@ -12,15 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.slices import values_in_slices
-from onnxport.validation.divergence import (
-    divergence_of,
-    first_divergence,
-    in_form_of,
-    is_far,
-    is_rounding,
-    local_run,
-    source_names,
-)
+from onnxport.validation import divergence
 from onnxport.validation.inner_layers import agreeing_layers
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
@@ -46,7 +38,7 @@ def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
     if graph is None:
         return None
     try:
-        return first_divergence(graph, feeds, _reference(parties, item, graph, feeds))
+        return divergence.first_divergence(graph, feeds, _reference(parties, item, graph, feeds))
     except OnnxportError:  # the search is a service; its failure must not hide the verdict
         return None
 
@@ -70,16 +62,16 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
         near, far = 0, list[str]()
         for name, own in values_in_slices(graph, feeds):
             if name in arrays:
-                arrays[name] = in_form_of(own, arrays[name]) if varies else arrays[name]
-                if is_far(arrays[name], own):
+                arrays[name] = divergence.in_form_of(own, arrays[name]) if varies else arrays[name]
+                if divergence.is_far(arrays[name], own):
                     far.append(name)
                 else:
                     near += 1
         values = {value.name or "": value for node in graph.graph for value in node.outputs}
         for name in far[:_MOST]:
-            run = local_run(graph, values[name], arrays[name], arrays)
-            if run is not None and run.report.verdict == "fail" and not is_rounding(run):
-                return Inside(near, divergence_of(run))
+            run = divergence.local_run(graph, values[name], arrays[name], arrays)
+            if run is not None and run.report.verdict == "fail" and not divergence.is_rounding(run):
+                return Inside(near, divergence.divergence_of(run))
             near += run is not None
     except OnnxportError:
         return None
@@ -101,7 +93,7 @@ def _reference(parties: Comparison, item: InputSet, graph: ir.Model, feeds: Mapp
     inner, names = _inner_of_source(parties, item, graph)
     if parties.source.graph is None and parties.source.inner_forms_vary:
         run = values_in_slices(graph, feeds) if names else ()
-        return {name: in_form_of(value, inner[names[name]]) for name, value in run if name in names}
+        return {name: divergence.in_form_of(value, inner[names[name]]) for name, value in run if name in names}
     return {name: inner[own] for name, own in names.items()}
 
 
@@ -114,4 +106,6 @@ def _inner_of_source(parties: Comparison, item: InputSet, graph: ir.Model) -> tu
     inner = source.intermediates(parties.source_leaves(item.leaves))
     if source.graph is not None:
         return inner, {name: name for name in inner}
-    return inner, source_names(graph, inner, forms_vary=source.inner_forms_vary, operators=source.inner_operators)
+    return inner, divergence.source_names(
+        graph, inner, forms_vary=source.inner_forms_vary, operators=source.inner_operators
+    )
