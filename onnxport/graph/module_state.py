@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph.outputs import COMPACT
+
 STATE = "onnxport.state"  # the metadata key of the file
 
 
@@ -79,7 +81,7 @@ def written(state: ModuleState) -> str:
         "unused": list(state.unused),
         "cached": dict(state.cached),
     }
-    return json.dumps({name: part for name, part in parts.items() if part}, separators=(",", ":"))
+    return COMPACT.encode({name: part for name, part in parts.items() if part})
 
 
 def read(metadata: Mapping[str, str]) -> ModuleState:

@@ -36,7 +36,9 @@ class Output:
 
 
 _USUAL = {field.name: field.default for field in fields(Output)}
-_JSON = json.JSONEncoder(separators=(",", ":"))  # json.dumps builds one at each call
+COMPACT = json.JSONEncoder(
+    separators=(",", ":")
+)  # of what stands in a file's metadata; json.dumps builds one at each call
 
 
 def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
@@ -61,7 +63,7 @@ def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
     for output, name in zip(outputs, names, strict=True):
         others = {key: value for key, value in vars(output).items() if key != "name" and value != _USUAL[key]}
         given[name] = output.method if len(others) == 1 else others
-    return _JSON.encode(given)
+    return COMPACT.encode(given)
 
 
 def read(metadata: Mapping[str, str]) -> tuple[Output, ...]:

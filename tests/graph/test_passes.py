@@ -92,6 +92,14 @@ def test_repeated_subexpressions_become_one():
     assert [node.op_type for node in model.model.graph] == ["Exp", "Add"]
 
 
+def test_subexpressions_whose_operands_an_identity_tells_apart_become_one():
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", FLOAT, ["N"])
+    model = OnnxModel(finish(op, [op.Add(op.Exp(x), op.Exp(op.Identity(x)))], ["y"]))
+    assert [node.op_type for node in model.model.graph] == ["Exp", "Add"]
+
+
 @pytest.mark.parametrize("width", [1, 5])
 @pytest.mark.parametrize("operator", ["Mul", "Div"])
 @pytest.mark.parametrize("after", [False, True])

@@ -6,7 +6,6 @@ record too.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,10 +20,10 @@ from sklearn.utils.metaestimators import _BaseComposition
 from onnxport.converters.to_onnx.sklearn_held import holds_terms, keep_terms
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
 from onnxport.graph.fitted import NOT_IN_FILES, Constants
+from onnxport.graph.outputs import COMPACT
 from onnxport.graph.repeated import Fold, folded, is_folded
 
 _DEEPEST = 24
-_JSON = json.JSONEncoder(separators=(",", ":"))  # json.dumps builds one at each call
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
 # Forms of arrays in a record, by their first keys: a constant of the graph; numbers that count up, as they are, or by their
 # differences; one number throughout.
@@ -42,7 +41,7 @@ def record_of(estimator: BaseEstimator, model: ir.Model) -> str:
     """The record of an estimator as JSON; empty where it is none of scikit-learn."""
     try:
         with np.errstate(all="ignore"):  # fitted numbers may be infinite or NaN
-            return _JSON.encode(_Writer(model).estimator(estimator))
+            return COMPACT.encode(_Writer(model).estimator(estimator))
     except Exception:  # of parameters and attributes of any kind: the file is whole without a record
         return ""
 

@@ -18,8 +18,12 @@ def clean(model: ir.Model, *, merge: bool = True) -> ir.Model:
     """The model without unused nodes, needless identities and, with `merge`, repeated subexpressions; changed in place."""
     nodes = list(every_node(model.graph))
     kinds = {node.op_type for node in nodes}
-    # Nodes of different operators or operands are not equal; those in bodies are not compared.
-    repeated = len({(node.op_type, node.domain, *map(id, node.inputs)) for node in model.graph}) < len(model.graph)
+    # Nodes of different operators or operands are not equal, unless an identity alone tells their operands apart; those in bodies
+    # are not compared.
+    forms = {
+        (node.op_type, node.domain, *(() if "Identity" in kinds else map(id, node.inputs))) for node in model.graph
+    }
+    repeated = len(forms) < len(model.graph)
     passes: list[InPlacePass] = [RemoveIdentityPass()] if "Identity" in kinds else []
     passes += [CommonSubexpressionEliminationPass()] if merge and repeated and not kinds & RANDOM else []
     passes += [ReleaseUnusedBodiesPass()] if len(nodes) > len(model.graph) else []
