@@ -256,5 +256,23 @@ def _orders(array: np.ndarray) -> Iterator[tuple[dict[str, str], np.ndarray]]:
         yield {"order": "F"}, array.T.ravel()
 
 
+def shortened(value: Any) -> Any:
+    """A constant that holds an attribute as it is as ``[name]``, and by columns as ``[name, "F"]``; other values as they are.
+
+    >>> shortened({"of": "const", "order": "F"}), shortened({"of": "const", "view": "exp"})
+    (['const', 'F'], {'of': 'const', 'view': 'exp'})
+    """
+    return list(value.values()) if isinstance(value, dict) and list(value) in (["of"], ["of", "order"]) else value
+
+
+def lengthened(value: Any) -> Any:
+    """What `shortened` was given.
+
+    >>> lengthened(["const", "F"]), lengthened(["const"]), lengthened(1)
+    ({'of': 'const', 'order': 'F'}, {'of': 'const'}, 1)
+    """
+    return dict(zip(("of", "order"), value, strict=False)) if isinstance(value, list) else value
+
+
 def _half_of(held: _Held, place: int) -> np.ndarray:
     return held.flat.reshape(-1, 2)[:, place]

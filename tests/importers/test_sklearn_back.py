@@ -20,7 +20,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline  # noqa: E402
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
-from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES  # noqa: E402
+from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES, lengthened  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted  # noqa: E402
 from onnxport.sklearn import OnnxEstimator  # noqa: E402
 
@@ -207,11 +207,60 @@ def changed(model, change):
     model.metadata_props[ESTIMATOR] = json.dumps(record)
 
 
+def placed(record, name, **changes):
+    record["fitted"][name] = lengthened(record["fitted"][name]) | changes
+
+
 def deep(record):
     value = 1
     for _ in range(400):
         value = {"l": [value]}
     record["fitted"]["deep_"] = value
+
+
+SIZES = ("n_components_", "n_features_in_")
+MACHINE = ("dual_coef_", "_dual_coef_", "intercept_", "_intercept_", "support_", "support_vectors_", "n_iter_")
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (transformer("PCA", n_components=2), SIZES),
+        (transformer("PCA", n_components=0.9, whiten=True), SIZES),
+        *((classifier("SVC", classes=count), MACHINE) for count in (2, 3)),
+        (regressor("SVR"), MACHINE),
+    ],
+    ids=lambda item: type(item).__name__ if hasattr(item, "fit") else "",
+)
+def test_what_a_record_leaves_out_is_set_again(source, names, tmp_path):
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert type(rebuilt) is type(source)
+    for name in names:
+        given, back = getattr(source, name), getattr(rebuilt, name)
+        assert np.shape(back) == np.shape(given), name
+        np.testing.assert_allclose(back, given, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
+def test_a_record_whose_places_are_written_at_length_is_read():
+    source = transformer("PCA", n_components=2)
+    hub = onnxport.convert(source, inputs=ROWS)
+
+    def at_length(record):
+        fitted = {name: lengthened(item) for name, item in record["fitted"].items()}
+        record["fitted"] = {**fitted, "n_components_": 2, "n_features_in_": 4, "_fit_svd_solver": "full"}
+        assert [type(fitted[name]) for name in ("mean_", "components_")] == [dict, dict]
+
+    changed(hub.model, at_length)
+    rebuilt = onnxport.convert(hub, to="sklearn")
+    assert isinstance(rebuilt, PCA)
+    agree(source, rebuilt, ROWS)
+
+
+def test_the_weights_of_two_classes_stand_in_the_file_once():
+    source = classifier("SVC", classes=2)
+    graph = onnxport.convert(source, inputs=ROWS).model.graph
+    held = sum(value.const_value.size for value in graph.initializers.values())
+    assert held <= source.support_vectors_.size + 2 * len(source.support_) + 8  # vectors, their squares, weights
 
 
 HOSTILE = {
@@ -221,10 +270,12 @@ HOSTILE = {
     "a dunder": lambda record: record["fitted"].update({"__class__": "str"}),
     "a parameter that writes files": lambda record: record["params"].update({"n_jobs": 4096}),
     "an unknown parameter": lambda record: record["params"].update({"hook": "x"}),
-    "a constant that is not there": lambda record: record["fitted"]["coef_"].update({"of": "nothing"}),
-    "another shape": lambda record: record["fitted"]["coef_"].update({"shape": [99, 4]}),
-    "an array of objects by type": lambda record: record["fitted"]["coef_"].update({"shape": [3, 4], "dtype": "V8"}),
+    "a constant that is not there": lambda record: placed(record, "coef_", of="nothing"),
+    "another shape": lambda record: placed(record, "coef_", shape=[99, 4]),
+    "an array of objects by type": lambda record: placed(record, "coef_", shape=[3, 4], dtype="V8"),
     "memory": lambda record: record["fitted"].update({"coef_": {"a": {"shape": [1 << 40], "dtype": "<f8", "fill": 0}}}),
+    "a short form of no name": lambda record: record["fitted"].update({"coef_": [["eval"], 1]}),
+    "an empty short form": lambda record: record["fitted"].update({"coef_": []}),
     "an unknown form": lambda record: record["fitted"].update({"coef_": {"eval": "1"}}),
     "depth": deep,
     "other numbers": lambda record: record["fitted"].update(

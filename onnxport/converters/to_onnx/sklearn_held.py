@@ -19,6 +19,17 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.svm import pair_weights
 # Keeps a term, an array, under its name where the graph holds it, and answers whether it does.
 Keep = Callable[[str, np.ndarray], bool]
 _HELD: dict[str, Callable[[Any, Keep], object]] = {}
+_MACHINES = "SVC NuSVC SVR NuSVR OneClassSVM"
+# By class the attributes that completion.py sets again, and those that nothing reads after the fit.
+_LEFT_OUT = {
+    "PCA": frozenset(("n_components_", "n_features_in_", "_fit_svd_solver")),
+    **dict.fromkeys(_MACHINES.split(), frozenset(("dual_coef_", "_dual_coef_", "intercept_", "_num_iter"))),
+}
+
+
+def left_out(kind: type) -> frozenset[str]:
+    """The attributes of a class that its record leaves out."""
+    return _LEFT_OUT.get(kind.__name__, frozenset())
 
 
 def holds_terms(kind: type) -> bool:
@@ -55,16 +66,12 @@ def _bernoulli(model: Any, keep: Keep) -> None:
     keep("constant", model.class_log_prior_ + np.sum(absent, axis=1))
 
 
-@_holds("SVC NuSVC SVR NuSVR OneClassSVM")
+@_holds(_MACHINES)
 def _machine(model: Any, keep: Keep) -> None:
     """Of each number the first form that the graph holds; the others are not looked for."""
     classifies = hasattr(model, "classes_")
     weights = pair_weights(model) if classifies else dense(model._dual_coef_).T
-    two = classifies and len(model.classes_) == 2
-    if two:
-        keep("intercept beside zero", np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
-    if not (two and keep("beside zeros", np.concatenate([np.zeros_like(weights), weights], axis=1))):
-        keep("weights", weights)
+    keep("weights", weights)
     vectors = dense(model.support_vectors_).astype(np.float64)
     if keep("vectors", vectors) or model.kernel != "rbf":
         return

@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 from sklearn.utils.metaestimators import _BaseComposition
 
-from onnxport.converters.to_onnx.sklearn_held import holds_terms, keep_terms
+from onnxport.converters.to_onnx.sklearn_held import holds_terms, keep_terms, left_out
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
-from onnxport.graph.fitted import NOT_IN_FILES, Constants
+from onnxport.graph.fitted import NOT_IN_FILES, Constants, shortened
 from onnxport.graph.outputs import COMPACT
 from onnxport.graph.repeated import Fold, folded, is_folded
 
@@ -79,11 +79,12 @@ class _Writer:
             if name in NOT_IN_FILES or (name in usual and _equal(usual[name], value)):
                 continue
             params[name] = self.value(value, param=True)
+        without = left_out(type(model))
         for name, value in vars(model).items():
-            if name in given or name == "_sklearn_version":
+            if name in given or name == "_sklearn_version" or name in without:
                 continue
             try:
-                fitted[name] = self.value(value)
+                fitted[name] = shortened(self.value(value))
             except _NotHeldError:
                 continue
         held: dict[str, Any] = {}
@@ -91,7 +92,7 @@ class _Writer:
         def keep(name: str, term: np.ndarray) -> bool:
             place = self._term(term)
             if place is not None:
-                held[name] = place
+                held[name] = shortened(place)
             return place is not None
 
         keep_terms(model, keep)

@@ -43,6 +43,11 @@ def _with_threads(model: Any, held: Held) -> None:
     model._n_threads = 1
 
 
+@completes("PCA")
+def _with_sizes(model: Any, held: Held) -> None:
+    model.n_components_, model.n_features_in_ = model.components_.shape
+
+
 @completes("IsotonicRegression")
 def _with_function(model: Any, held: Held) -> None:
     model._build_f(model.X_thresholds_, model.y_thresholds_)

@@ -16,7 +16,7 @@ import scipy.sparse
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES, VIEWS, constants_of
+from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES, VIEWS, constants_of, lengthened
 from onnxport.graph.forests import GrownTree, trees_of
 from onnxport.graph.repeated import unfolded
 from onnxport.opset_maps.from_onnx.sklearn.classes import class_of
@@ -72,13 +72,13 @@ class _Reader:
                 raise UnsupportedOperator(f"{kind.__name__} has no fitted attribute {name!r}")
             if isinstance(getattr(kind, name, None), property):
                 continue
-            setattr(estimator, name, self.value(item))
+            setattr(estimator, name, self.value(lengthened(item)))
         if fitted:
             self._complete(estimator, record.get("held", {}))
         return estimator
 
     def _complete(self, estimator: Any, terms: Mapping[str, Any]) -> None:
-        held = {name: self.value(item) for name, item in terms.items()}
+        held = {name: self.value(lengthened(item)) for name, item in terms.items()}
         try:
             completed(estimator, held)
         except Exception as error:  # whatever is missing of a class's numbers

@@ -119,11 +119,9 @@ def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         if model.decision_function_shape == "ovo":
             raise UnsupportedOperator("scikit-learn allows break_ties only with decision_function_shape='ovr'")
         return take_class(model.classes_, np.argmax(called(op, model, "decision_function", x), axis=1))
-    if count == 2:  # columns 0 and how much a row is the first class, by one product
-        wide = np.concatenate([np.zeros_like(weights := pair_weights(model)), weights], axis=1)
-        pair = _kernel_sum(op, model, x, wide, np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
-        return label_of_pair(model.classes_, pair, zero_is_second=True)
     scores = pair_scores(op, model, x)
+    if count == 2:
+        return label_of_pair(model.classes_, scores * np.array([[0.0, 1.0]]), zero_is_second=True)
     first = scores > 0
     wins, losses = (np.eye(count)[[pair[side] for pair in _pairs(model)]] for side in (0, 1))
     votes = first.astype(np.float64) @ wins + (~first).astype(np.float64) @ losses
