@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 ESTIMATOR = "onnxport.estimator"  # the metadata key of the file: the estimator's class, parameters and fitted attributes as JSON
+LOST = "lost"  # the key of a record whose estimator can't be rebuilt, as the graph lacks its numbers
 # Parameters that concern the fit or the machine alone, and may name files or processes.
 NOT_IN_FILES = frozenset(("n_jobs", "verbose", "memory", "warm_start", "cache_size", "copy_X", "pre_dispatch"))
 

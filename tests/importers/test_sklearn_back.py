@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 
@@ -263,6 +264,38 @@ def test_the_weights_of_two_classes_stand_in_the_file_once():
     assert held <= source.support_vectors_.size + 2 * len(source.support_) + 8  # vectors, their squares, weights
 
 
+def test_booleans_and_named_parts_are_read_again(tmp_path):
+    source = regressor("HuberRegressor")
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert rebuilt.outliers_.dtype == bool
+    assert np.array_equal(rebuilt.outliers_, source.outliers_)
+    assert 0 < source.outliers_.sum() < len(source.outliers_)
+    text = onnx.load(tmp_path / "model.onnx").metadata_props
+    assert not any("true" in item.value for item in text if item.key == ESTIMATOR)
+    parts = [("line", unfitted("Ridge")), ("none", "drop"), ("tree", unfitted("DecisionTreeRegressor", max_depth=2))]
+    source = unfitted("VotingRegressor", estimators=parts).fit(data(), data()[:, 0])
+    rebuilt = there_and_back(source, ROWS, tmp_path)
+    assert list(rebuilt.named_estimators_) == ["line", "none", "tree"]
+    assert rebuilt.named_estimators_.tree is rebuilt.estimators_[1]
+    agree(source, rebuilt, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("SVC", {"kernel": "linear"}, {"class": "SVC", "lost": True}),
+        ("HistGradientBoostingRegressor", {"max_iter": 2}, {"class": "HistGradientBoostingRegressor"}),
+    ],
+)
+def test_the_record_of_what_can_not_be_rebuilt_names_its_class_alone(name, options, told):
+    source = make_pipeline(StandardScaler(), unfitted(name, **options)).fit(data(), data()[:, 0] > 0)
+    hub = onnxport.convert(source, inputs=ROWS)
+    assert json.loads(hub.model.metadata_props[ESTIMATOR]) == told
+    rebuilt = onnxport.convert(hub, to="sklearn")
+    assert isinstance(rebuilt, OnnxEstimator)
+    assert name in " ".join(rebuilt.notes)
+
+
 HOSTILE = {
     "a class that is no estimator": lambda record: record.update({"class": "system"}),
     "a class of another package": lambda record: record.update({"class": "os.system"}),
@@ -276,6 +309,10 @@ HOSTILE = {
     "memory": lambda record: record["fitted"].update({"coef_": {"a": {"shape": [1 << 40], "dtype": "<f8", "fill": 0}}}),
     "a short form of no name": lambda record: record["fitted"].update({"coef_": [["eval"], 1]}),
     "an empty short form": lambda record: record["fitted"].update({"coef_": []}),
+    "booleans of more elements than bits": lambda record: record["fitted"].update(
+        {"coef_": {"bits": "ff", "shape": [1 << 50]}}
+    ),
+    "booleans of negative size": lambda record: record["fitted"].update({"coef_": {"bits": "ff", "shape": [-4]}}),
     "an unknown form": lambda record: record["fitted"].update({"coef_": {"eval": "1"}}),
     "depth": deep,
     "other numbers": lambda record: record["fitted"].update(

@@ -19,16 +19,17 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from onnxport.converters.to_onnx.sklearn_held import holds_terms, keep_terms, left_out
 from onnxport.converters.to_onnx.sklearn_trees import Trees, leaves_of
-from onnxport.graph.fitted import NOT_IN_FILES, Constants, shortened
+from onnxport.graph.fitted import LOST, NOT_IN_FILES, Constants, shortened
 from onnxport.graph.outputs import COMPACT
 from onnxport.graph.repeated import Fold, folded, is_folded
+from onnxport.opset_maps.from_onnx.sklearn.classes import may_be_named
 
 _DEEPEST = 24
 PARTS = frozenset(("_CalibratedClassifier",))  # classes that are no estimators, and hold some
 # Forms of arrays in a record, by their first keys: a constant of the graph; numbers that count up, as they are, or by their
-# differences; one number throughout.
-ARRAYS = frozenset(("of", "range", "plain", "steps", "fill"))
-_FEW = 16  # whole numbers that are written as they are
+# differences; booleans as hexadecimal bits; one number throughout.
+ARRAYS = frozenset(("of", "range", "plain", "steps", "bits", "fill"))
+_FEW = 16  # whole numbers and booleans that are written as they are
 _COLUMNS = 64  # columns of an array that are looked for one by one
 _PLAIN_LIMIT = 1 << 12  # whole numbers and names that may stand in the record
 
@@ -37,11 +38,20 @@ class _NotHeldError(Exception):
     """The graph does not hold a value, and the record may not."""
 
 
+class _LostError(Exception):
+    """An estimator that can't be rebuilt, so that its record, the argument, names its class alone."""
+
+
 def record_of(estimator: BaseEstimator, model: ir.Model) -> str:
-    """The record of an estimator as JSON; empty where it is none of scikit-learn."""
+    """The record of an estimator as JSON; empty where it is none of scikit-learn.
+
+    Of one that can't be rebuilt, or a part of it, the record tells which part that is, and nothing else.
+    """
     try:
         with np.errstate(all="ignore"):  # fitted numbers may be infinite or NaN
             return COMPACT.encode(_Writer(model).estimator(estimator))
+    except _LostError as error:
+        return COMPACT.encode(error.args[0])
     except Exception:  # of parameters and attributes of any kind: the file is whole without a record
         return ""
 
@@ -62,6 +72,8 @@ class _Writer:
         kind = type(model)
         if kind.__module__.partition(".")[0] != "sklearn":
             raise _NotHeldError
+        if not may_be_named(kind.__name__):
+            raise _LostError({"class": kind.__name__})
         given = self._params(model, kind)
         self._leaves |= leaves_of(model)
         return self._record(model, kind.__name__, given, _signature(kind)[1])
@@ -95,7 +107,8 @@ class _Writer:
                 held[name] = shortened(place)
             return place is not None
 
-        keep_terms(model, keep)
+        if not keep_terms(model, keep):
+            raise _LostError({"class": name_of_class, LOST: True})
         parts = {"params": params, "fitted": fitted, "held": held}
         return {"class": name_of_class, **{name: part for name, part in parts.items() if part}}
 
@@ -193,7 +206,7 @@ class _Writer:
         ):
             return value
         if isinstance(value, (float, np.floating)):
-            return self._number(value, param)
+            return self._number(float(value), param)
         if isinstance(value, np.generic):
             return {"n": value.item(), "dtype": value.dtype.name} if value.dtype.kind in "iub" else str(value)
         if isinstance(value, list):
@@ -219,10 +232,11 @@ class _Writer:
             return {"e": self.estimator(value)}
         raise _NotHeldError
 
-    def _number(self, value: Any, param: bool) -> Any:
-        number = float(value)
-        if param or not math.isfinite(number) or number in (0.0, 1.0, -1.0):
+    def _number(self, number: float, param: bool) -> Any:
+        if not math.isfinite(number):
             return {"f": repr(number)}
+        if param or number in (0.0, 1.0, -1.0):
+            return number
         held = self._constants.find(np.asarray(number))
         if held is None:
             raise _NotHeldError
@@ -258,6 +272,8 @@ class _Writer:
                 return head | {"columns": columns}
         plain = array.dtype.kind in "iubOU" and (array.size <= _PLAIN_LIMIT or array.dtype.kind in "OU")
         shaped = ({"shape": head["shape"]} if array.ndim != 1 else {}) | typed
+        if plain and array.dtype == bool and array.size >= _FEW:
+            return {"bits": np.packbits(array).tobytes().hex(), "shape": head["shape"]}
         if plain and array.dtype.kind in "iubU":
             steps = _steps(array)
             numbers = {"plain": array.ravel().tolist()} if steps is None else {"steps": steps.tolist()}
@@ -291,6 +307,8 @@ def _all_alike(column: Sequence[Any]) -> bool:
         return all(type(x) is np.ndarray and (x.dtype, x.shape) == form and x.tobytes() == held for x in column)
     if isinstance(first, (bool, int, str, np.integer)):
         return all(type(item) is type(first) and item == first for item in column)
+    if isinstance(first, float):  # 0.0 and -0.0 are equal
+        return all(type(item) is type(first) and repr(item) == repr(first) for item in column)
     return all(item is first for item in column)
 
 

@@ -70,6 +70,11 @@ _BY_MODULE = {
 _MODULES = {name: module for module, names in _BY_MODULE.items() for name in names.split()}
 
 
+def may_be_named(name: str) -> bool:
+    """Whether a file may name a class."""
+    return name in _MODULES
+
+
 @cache
 def class_of(name: str) -> Any:
     """The class of a name.

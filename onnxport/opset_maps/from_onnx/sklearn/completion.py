@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.neighbors import BallTree, KDTree
+from sklearn.utils import Bunch
 
 Held = dict[str, np.ndarray]  # terms that the graph holds in place of fitted numbers
 Complete = Callable[[Any, Held], None]
@@ -46,6 +47,13 @@ def _with_threads(model: Any, held: Held) -> None:
 @completes("PCA")
 def _with_sizes(model: Any, held: Held) -> None:
     model.n_components_, model.n_features_in_ = model.components_.shape
+
+
+@completes("StackingClassifier StackingRegressor VotingClassifier VotingRegressor")
+def _with_names(model: Any, held: Held) -> None:
+    fitted = iter(model.estimators_)
+    parts = {name: part if isinstance(part, str) else next(fitted) for name, part in model.estimators}
+    model.named_estimators_ = Bunch(**parts)
 
 
 @completes("IsotonicRegression")

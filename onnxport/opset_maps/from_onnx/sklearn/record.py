@@ -6,6 +6,7 @@ Nothing of the record is run or evaluated: classes are those of `classes.py`, va
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ import scipy.sparse
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.fitted import ESTIMATOR, NOT_IN_FILES, VIEWS, constants_of, lengthened
+from onnxport.graph.fitted import ESTIMATOR, LOST, NOT_IN_FILES, VIEWS, constants_of, lengthened
 from onnxport.graph.forests import GrownTree, trees_of
 from onnxport.graph.repeated import unfolded
 from onnxport.opset_maps.from_onnx.sklearn.classes import class_of
@@ -58,6 +59,8 @@ class _Reader:
     def estimator(self, record: Mapping[str, Any]) -> Any:
         """The estimator of a record."""
         kind = class_of(record["class"])
+        if record.get(LOST):
+            raise _not_held(kind.__name__)
         known = set(kind._get_param_names()) if hasattr(kind, "_get_param_names") else set()
         params = {name: self.value(item) for name, item in record.get("params", {}).items()}
         if set(params) - known:
@@ -82,8 +85,7 @@ class _Reader:
         try:
             completed(estimator, held)
         except Exception as error:  # whatever is missing of a class's numbers
-            title = type(estimator).__name__
-            raise UnsupportedOperator(f"{title} is not rebuilt: the graph does not hold its fitted numbers") from error
+            raise _not_held(type(estimator).__name__) from error
 
     def value(self, item: Any) -> Any:
         """A value of a record."""
@@ -96,7 +98,7 @@ class _Reader:
             self._depth -= 1
 
     def _value(self, item: Any) -> Any:
-        if item is None or isinstance(item, (bool, int, str)):
+        if item is None or isinstance(item, (bool, int, float, str)):
             return item
         ((key, given), *_) = item.items()
         match key:
@@ -117,7 +119,7 @@ class _Reader:
                 return dtype.type if item["type"] else dtype
             case "a":
                 return self._array(given)
-            case "of" | "range" | "plain" | "steps" | "fill":
+            case "of" | "range" | "plain" | "steps" | "bits" | "fill":
                 return self._array(item)
             case "m":
                 parts = tuple(self._array(part) for part in given)
@@ -144,6 +146,11 @@ class _Reader:
             return numbers.reshape(item.get("shape", -1))
         if "of" in item:
             return self._placed(item)
+        if "bits" in item:
+            bits, size = np.frombuffer(bytes.fromhex(item["bits"]), np.uint8), math.prod(item["shape"])
+            if size > 8 * len(bits):
+                raise UnsupportedOperator("an array of more booleans than there are bits")
+            return np.unpackbits(bits, count=size).astype(bool).reshape(item["shape"])
         dtype = _dtype(item.get("dtype", "<i8"))
         if dtype.kind not in _KINDS:
             raise UnsupportedOperator(f"an array of {dtype}")
@@ -197,6 +204,10 @@ class _Reader:
                 held = grown.weight[:, None]
         values = np.where(leaf[:, None], held, np.nan).reshape(len(leaf), outputs, classes)
         return grown_tree(grown, values, features)
+
+
+def _not_held(title: str) -> UnsupportedOperator:
+    return UnsupportedOperator(f"{title} is not rebuilt: the graph does not hold its fitted numbers")
 
 
 def grown_tree(grown: GrownTree, values: np.ndarray, features: int) -> Tree:
