@@ -170,7 +170,7 @@ class Constants:
         self._by_size: dict[int, list[_Held]] = {}
         self._by_name: dict[str, _Held] = {}
         self._halves: dict[int, list[tuple[_Held, int]]] = {}
-        self._firsts_known: dict[tuple[str, str], list[tuple[_Held, float, float]]] = {}
+        self._firsts_known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], dict[str, Any] | None] = {}
         for source in self._sources:
             held = self._by_name[source.name] = _Held(source.name, source.load)
@@ -216,25 +216,29 @@ class Constants:
         if array.dtype.kind != "f" or not array.size:
             return None
         number = float(array.flat[0])
-        for view in _OTHER_VIEWS if likely else ():
-            for held, first, apart in self._firsts(view, likely):
-                if abs(first - number) <= apart * abs(number):
-                    for order, given in _orders(array):
-                        if held.is_same(given, view):
-                            return {"of": held.name, **order, "view": view}
+        if likely:
+            firsts, apart = self._firsts(array.size, likely)
+            for row, column in np.argwhere(np.abs(firsts - number) <= apart * abs(number)).tolist():
+                held, view = likely[column], _OTHER_VIEWS[row]
+                for order, given in _orders(array):
+                    if held.is_same(given, view):
+                        return {"of": held.name, **order, "view": view}
         same = self._repeating(array) if array.size == 1 else None
         return {"of": same, "first": True} if same is not None else self._half(array, number)
 
-    def _firsts(self, view: str, alike: list[_Held]) -> list[tuple[_Held, float, float]]:
-        """Real constants of a size, all there are, their first elements by a view, and how far relatively roundings move these.
+    def _firsts(self, size: int, alike: list[_Held]) -> tuple[np.ndarray, np.ndarray]:
+        """The first elements, by each view, of the real constants of a size, all there are; they tell most constants apart.
 
-        The first elements tell most constants apart before all are compared.
+        Returns:
+            [views, constants], and [constants]: how far relatively roundings move the elements of each.
         """
-        key = (view, alike[0].name)
-        if key not in self._firsts_known:
-            firsts = VIEWS[view](np.array([item.first for item in alike])).tolist()
-            self._firsts_known[key] = [(item, first, item.apart) for item, first in zip(alike, firsts, strict=True)]
-        return self._firsts_known[key]
+        if size not in self._firsts_known:
+            firsts = np.array([item.first for item in alike])
+            self._firsts_known[size] = (
+                np.stack([VIEWS[view](firsts) for view in _OTHER_VIEWS]),
+                np.array([item.apart for item in alike]),
+            )
+        return self._firsts_known[size]
 
     def _half(self, array: np.ndarray, number: float) -> dict[str, Any] | None:
         """One of two columns of a real constant, as what tells two classes apart stands beside zeros or its negative."""

@@ -27,7 +27,9 @@ _LEFT_OUT = {
     "IsolationForest": frozenset(("_decision_path_lengths", "_average_path_length_per_tree")),
     "PCA": frozenset(("n_components_", "n_features_in_", "_fit_svd_solver")),
     **dict.fromkeys(_TOGETHER.split(), frozenset(("named_estimators_",))),
-    **dict.fromkeys(_MACHINES.split(), frozenset(("dual_coef_", "_dual_coef_", "intercept_", "_num_iter"))),
+    **dict.fromkeys(
+        _MACHINES.split(), frozenset(("support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_num_iter"))
+    ),
 }
 
 
