@@ -259,7 +259,7 @@ def _same_item(x: object, y: object) -> bool:
     return bool(x == y)
 
 
-_BLOCK = 1 << 18  # elements that are compared at once: the comparison takes a dozen arrays of their size
+_BLOCK = 1 << 16  # elements that are compared at once: the comparison takes a dozen arrays of their size
 
 
 @dataclass(frozen=True)
