@@ -145,8 +145,7 @@ def is_far(expected: np.ndarray, own: Any) -> bool:
     if not is_floating(expected.dtype) or not is_floating(own.dtype):
         return not np.array_equal(expected, own)
     if expected.dtype == own.dtype == np.float32:
-        gap = np.subtract(expected, own).ravel()
-        flat = expected.ravel()
+        gap, flat = np.subtract(expected, own).ravel("K"), expected.ravel("K")  # in any order, without a copy
         size = float(np.dot(flat, flat))
         if _LEAST < size < np.inf and np.isfinite(off := float(np.dot(gap, gap))):
             return off > _FAR * _FAR * size
