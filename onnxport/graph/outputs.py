@@ -36,9 +36,8 @@ class Output:
 
 
 _USUAL = {field.name: field.default for field in fields(Output)}
-COMPACT = json.JSONEncoder(
-    separators=(",", ":")
-)  # of what stands in a file's metadata; json.dumps builds one at each call
+# Of what stands in a file's metadata; json.dumps builds one at each call.
+COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:

@@ -113,3 +113,15 @@ def test_a_row_on_the_radius_counts(columns):
     rows = COUNTS[:, :columns] / 10
     model = neighbors.RadiusNeighborsClassifier(0.5, algorithm="kd_tree", outlier_label=0)
     assert differing(fitted(model, rows[:400], np.arange(400) % 3), rows[400:]) == 0
+
+
+@pytest.mark.parametrize(("kernel", "size"), [("linear", 1e307), ("poly", 1e120)])
+@pytest.mark.parametrize("words", [("no", "yes"), (0, 1)])
+def test_two_classes_whose_score_overflows(kernel, size, words):
+    rows = np.random.default_rng(2).normal(size=(200, 4))
+    source = svm.SVC(kernel=kernel, coef0=1.0).fit(
+        rows, np.array(words)[(rows[:, 0] + 0.3 * rows[:, 1] > 0).astype(int)]
+    )
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(source.decision_function(rows * size)).all()
+    assert differing(source, rows) == differing(source, rows * size) == 0

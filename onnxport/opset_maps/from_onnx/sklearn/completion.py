@@ -85,6 +85,7 @@ def _machine(model: Any, held: Held) -> None:
     else:
         vectors = (held["twice"] / 2.0 + held.get("scaled centre", 0.0)) / np.sqrt(gamma)
     model.support_vectors_ = np.ascontiguousarray(vectors)
+    # earlier files hold the weights and the intercept of two classes as the second of two columns
     weights = held["beside zeros"][:, 1:] if "beside zeros" in held else held["weights"]
     if "intercept beside zero" in held:
         model._intercept_ = held["intercept beside zero"][1:]

@@ -17,7 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, gaussian_sums, kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iterate
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.classes import take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
@@ -76,6 +76,8 @@ def pair_weights(model: BaseEstimator) -> np.ndarray:
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
     coefficients = dense(model._dual_coef_)
+    if len(model.classes_) == 2:  # the one coefficient of a vector is that against the other class
+        return coefficients.T
     of_class = np.repeat(np.arange(len(model.classes_)), model._n_support)
     weights = np.zeros((coefficients.shape[1], len(_pairs(model))))
     for pair, (i, j) in enumerate(_pairs(model)):
@@ -120,8 +122,8 @@ def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
             raise UnsupportedOperator("scikit-learn allows break_ties only with decision_function_shape='ovr'")
         return take_class(model.classes_, np.argmax(called(op, model, "decision_function", x), axis=1))
     scores = pair_scores(op, model, x)
-    if count == 2:
-        return label_of_pair(model.classes_, scores * np.array([[0.0, 1.0]]), zero_is_second=True)
+    if count == 2:  # the second class for what is not above 0, as libsvm has it: NaN too, where a kernel overflows
+        return take_class(model.classes_, np.where(scores.reshape(-1) > 0, 0, 1))
     first = scores > 0
     wins, losses = (np.eye(count)[[pair[side] for pair in _pairs(model)]] for side in (0, 1))
     votes = first.astype(np.float64) @ wins + (~first).astype(np.float64) @ losses
