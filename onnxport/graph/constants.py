@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,9 @@ from onnxport.errors import MapEntryError, UnsupportedOperator
 # What becomes a constant: a number or a string, nested sequences of them, an array.
 Constant = np.ndarray | np.generic | bool | int | float | complex | str | bytes | Sequence["Constant"]
 _SMALL = 1 << 10
+# Usual element types whose elements lie in a file as in memory, of machines with the order of bytes that files have.
+_T = ir.DataType
+_WHOLE = frozenset((_T.FLOAT, _T.DOUBLE, _T.INT64, _T.INT32, _T.BOOL) if sys.byteorder == "little" else ())
 
 
 def as_array(value: Constant, dtype: ir.DataType | None) -> np.ndarray:
@@ -57,7 +61,17 @@ def constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.Tens
     if dtype == ir.DataType.STRING:
         flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
         return ir.StringTensor(flat, shape=ir.Shape(array.shape), name=name)
-    return ir.Tensor(array, dtype=dtype, name=name)
+    return _Whole(array, dtype=dtype, name=name) if dtype in _WHOLE else ir.Tensor(array, dtype=dtype, name=name)
+
+
+class _Whole(ir.Tensor):
+    """A tensor whose array lies in memory as in the file, of which onnx-ir asks for each that is written."""
+
+    __slots__ = ()
+
+    def tobytes(self) -> bytes:
+        """Its elements, little-endian."""
+        return self.numpy().tobytes()
 
 
 def small_constants(values: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]) -> dict[str, np.ndarray]:

@@ -47,11 +47,11 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
         SavingError: the files can't be written; what stood there is untouched.
         InvalidInputError: `external_data` is False for weights that one file can't hold.
     """
-    large = weight_bytes(model) > SINGLE_FILE_LIMIT
+    size = weight_bytes(model)
+    large = size > SINGLE_FILE_LIMIT
     if large and external_data is False:
         raise InvalidInputError(
-            f"external_data=False: the weights take {weight_bytes(model) / 1e9:.1f} GB and a protobuf file holds 2 GB; "
-            "leave it out"
+            f"external_data=False: the weights take {size / 1e9:.1f} GB and a protobuf file holds 2 GB; leave it out"
         )
     map_weights(model)
     with saving(path) as files:
@@ -59,7 +59,7 @@ def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool |
             _write_external(model, files)
         else:
             file = files.part()
-            _write_single(model, file)
+            _write_single(model, file, one_message=size <= _ONE_MESSAGE_BYTES)
             files.place(file, files.target.name)
 
 
@@ -153,13 +153,13 @@ def _proto(model: ir.Model, places: Mapping[str, tuple[str, int, int]]) -> onnx.
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
 
 
-def _write_single(model: ir.Model, file: BinaryIO) -> None:
-    """Writes a ModelProto, of a large model field by field: the graph last, its large initializers behind its other fields.
+def _write_single(model: ir.Model, file: BinaryIO, *, one_message: bool) -> None:
+    """Writes a ModelProto, or else its fields one by one: the graph last, its large initializers behind its other fields.
 
     Protobuf merges fields in any order (encoding specification, "message structure"), so what a reader sees is the same
     as from one serialised message.
     """
-    if weight_bytes(model) <= _ONE_MESSAGE_BYTES:
+    if one_message:
         file.write(to_proto(model).SerializeToString(deterministic=True))
         return
     proto, streamed = message_and_weights(model)

@@ -29,6 +29,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 _OTHER_VIEWS = tuple(VIEWS)[1:]  # but the constant itself
 _SMALL = 256  # elements of an array whose place is kept
+_REAL = frozenset(dtype for dtype in ir.DataType if dtype.is_floating_point())  # which builds a set at each call
 _ROUNDING = {"d": 2e-15, "f": 4e-7}  # by the character of the element type
 
 
@@ -74,7 +75,7 @@ def _sources(graph: ir.Graph) -> Iterator[_Source]:
 
 
 def _of_tensor(name: str, tensor: ir.TensorProtocol) -> _Source:
-    return _Source(name, int(tensor.size), tensor.dtype.is_floating_point(), lambda: _plain(tensor.numpy()))
+    return _Source(name, int(tensor.size), tensor.dtype in _REAL, lambda: _plain(tensor.numpy()))
 
 
 def _listed(items: Sequence[Any], dtype: type | None) -> np.ndarray:

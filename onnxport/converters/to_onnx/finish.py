@@ -20,7 +20,7 @@ from onnxport.version import __version__
 
 # Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
 _MAX_IR_VERSION = 10
-_IR_OF_DTYPE = {"FLOAT4E2M1": 11, "FLOAT8E8M0": 12, "INT2": 13, "UINT2": 13}
+_IR_OF_DTYPE = {ir.DataType.FLOAT4E2M1: 11, ir.DataType.FLOAT8E8M0: 12, ir.DataType.INT2: 13, ir.DataType.UINT2: 13}
 
 
 def finish(
@@ -98,7 +98,7 @@ def lowest_ir_version(model: ir.Model) -> int:
     dtypes = {value.dtype for value in (*model.graph.initializers.values(), *model.graph.inputs)}
     for node in every_node(model.graph):
         dtypes.update(value.dtype for value in node.outputs)
-    return max([version, *(_IR_OF_DTYPE.get(dtype.name, 0) for dtype in dtypes if dtype is not None)])
+    return max([version, *(needed for dtype, needed in _IR_OF_DTYPE.items() if dtype in dtypes)])
 
 
 @cache

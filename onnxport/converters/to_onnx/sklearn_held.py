@@ -83,22 +83,18 @@ def _machine(model: Any, keep: Keep) -> bool:
     vectors = dense(model.support_vectors_).astype(np.float64)
     if not keep("weights", pair_weights(model) if classifies else dense(model._dual_coef_).T):
         return False
-    if keep("vectors", vectors):
-        return True
-    if model.kernel != "rbf":
-        return False
+    if model.kernel != "rbf" or not len(vectors):
+        return keep("vectors", vectors)
     scaled = vectors * np.sqrt(model._gamma)
-    if keep("scaled", scaled):
-        return True
     centre = centre_of(scaled)
-    if keep("twice", 2.0 * (scaled - centre)):
+    if keep("twice", 2.0 * (scaled - centre)):  # the form of most
         keep("scaled centre", centre)
         return True
     centre = centre_of(vectors)
-    if not keep("products", 2.0 * model._gamma * (vectors - centre)):
-        return False
-    keep("centre", centre)
-    return True
+    if keep("products", 2.0 * model._gamma * (vectors - centre)):
+        keep("centre", centre)
+        return True
+    return keep("scaled", scaled) or keep("vectors", vectors)
 
 
 @_holds("KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer LocalOutlierFactor NearestNeighbors")

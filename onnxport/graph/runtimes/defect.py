@@ -41,7 +41,7 @@ class Defect:
         """Whether a node of one of the operators meets the other conditions."""
         if opset not in self.opsets:
             return False
-        if self.dtypes and not any(value.dtype in self.dtypes for value in self._values(node)):
+        if self.dtypes and self.dtypes.isdisjoint([value.dtype for value in self._values(node)]):
             return False
         return self.applies is None or self.applies(node)
 
