@@ -327,9 +327,8 @@ def main() -> None:
         ]
         options.match = ",".join(names) if options.names else options.match
         todo = workers.remaining(options, names)
-        workers.supervise(
-            "scripts.conformance.foreign", todo, options.results, SECONDS, "--corpus", str(options.corpus)
-        )
+        given = ["--corpus", str(options.corpus), *(["--numbers"] if options.numbers else [])]
+        workers.supervise("scripts.conformance.foreign", todo, options.results, SECONDS, *given)
 
 
 if __name__ == "__main__":
