@@ -1,5 +1,7 @@
 """Changes that only some inputs show are seen: each set of the proof has a planted defect that needs it."""
 
+import time
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -11,6 +13,7 @@ from onnxport.validation.input_sets.domains import defined_on_nan, index_limit, 
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import in_order_of, shorter_mask
 from onnxport.validation.input_sets.sizes import plans
+from onnxport.validation.runners.onnx import OnnxRunner
 from tests.validation.graphs import graph
 
 FLOAT, INT64, BOOL = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL
@@ -94,6 +97,24 @@ def test_what_only_some_inputs_show_is_seen(what, inputs):
     report = onnxport.validate(source, graph(wrong, signature), examples)
     assert not report.passed
     assert inputs == "drawn" or report.sets[0].passed
+
+
+def test_a_first_run_that_takes_long_leaves_no_set_out(monkeypatch):
+    """As in a fresh process: what is loaded once is not the price of every set."""
+    right, wrong, signature, _ = PLANTED["a row of a table"]
+    run, runs = OnnxRunner.run, []
+
+    def slow_at_first(self, leaves):
+        runs.append(self)
+        until = time.process_time() + 0.1
+        while len(runs) == 1 and time.process_time() < until:
+            pass
+        return run(self, leaves)
+
+    monkeypatch.setattr(OnnxRunner, "run", slow_at_first)
+    report = onnxport.validate(graph(right, signature), graph(wrong, signature))
+    assert report.verdict == "failed"
+    assert not any("left out for time" in note for note in report.notes)
 
 
 def test_a_length_that_is_the_sum_of_two_others_stays_their_sum():

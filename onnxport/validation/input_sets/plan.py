@@ -96,6 +96,7 @@ def source_runs(
         if parties.source.stopped:
             notes.append(f"further inputs were left out: {parties.source.stopped}")
             break
+        before = ledger.spent()
         try:
             run = next(_runs(parties, ledger.affordable(candidates), notes), None)
         except InvalidInputError as error:  # a shape too large to draw
@@ -103,6 +104,7 @@ def source_runs(
             continue
         if run is not None:
             yield run
+            ledger.learn(run.inputs, ledger.spent() - before)
             if branches is not None:
                 branches.note(run.inputs)
     notes += branches.notes() if branches is not None else ()
@@ -141,14 +143,16 @@ def _further(
         inputs, (excluded, conditions), None, "nothing left to chance", (inputs.sizes,), "ordinary", seed
     )
     yield certain_sets(parties.chances, certain, seed)
-    for sizes in excluded:
-        yield at("where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
     yield unmasked(inputs.leaves) if isinstance(inputs, GivenInputs) else ()
     others = list(plans(inputs.sizes, inputs.batch, inputs.steps))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
     yield _at_thresholds(parties, inputs, seed)
-    for plan in others[:2]:
+    for plan in others[:1]:
+        yield at(plan.words, plan.candidates, "ordinary", seed)
+    for sizes in excluded:  # these may be large: what a run takes is known better now
+        yield at("where the source decides otherwise", (inputs.sizes | sizes,), "ordinary", seed)
+    for plan in others[1:2]:
         yield at(plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield at("edges", (rows, inputs.sizes), "edges", seed)
@@ -233,12 +237,13 @@ class _Ledger:
     def __init__(self) -> None:
         self._started = (time.perf_counter(), time.process_time(), spent_elsewhere())
         self._first, self._seconds, self._end = 1, 0.0, 0.0
+        self._later = float("inf")  # what a set like the first has taken since
         self.left_out: list[str] = []
 
     def open(self, first: InputSet) -> None:
         """Takes the time and size of the first set, which has run and been judged."""
         self._first = max(_bytes(first.leaves), 1)
-        self._seconds = self._spent()
+        self._seconds = self.spent()
         self._end = self._seconds + max(SECONDS, TIMES * self._seconds)
 
     def affordable(self, candidates: Iterable[InputSet]) -> Iterator[InputSet]:
@@ -246,21 +251,32 @@ class _Ledger:
         for item in candidates:
             if self.allows(item.name, _bytes(item.leaves), cheap=item.cheap, certain=item.certain):
                 yield item
-            elif self._spent() > self._end:  # drawing the others takes time too
+            elif self.spent() > self._end:  # drawing the others takes time too
                 return
 
     def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
         """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
-        expected = self._seconds * (1.0 if cheap else max(size / self._first, 0.2))
+        share = self._share(size, cheap=cheap)
+        expected = self._seconds * share
         # Where nothing is left to chance an output is the source's or it is not: no further run tells.
         judged = _JUDGEMENT * expected if expected > _QUICK and not certain else 0.0
-        late = self._spent() + expected > self._end or judged > left_elsewhere()
-        if late or size > max(_BYTES, _BYTES_TIMES * self._first):
+        spent = self.spent()
+        quick = spent < self._end and self._later * share < SECONDS / 2
+        late = spent + expected > self._end and not quick
+        if late or judged > left_elsewhere() or size > max(_BYTES, _BYTES_TIMES * self._first):
             self.left_out.append(name)
             return False
         return True
 
-    def _spent(self) -> float:
+    def learn(self, item: InputSet, seconds: float) -> None:
+        """Takes the time of a later set, which has run and been judged: the first one's holds what is done once, as loading."""
+        self._later = min(self._later, seconds / self._share(_bytes(item.leaves), cheap=item.cheap))
+
+    def _share(self, size: int, *, cheap: bool) -> float:
+        """How many times the first set's work a set of so many bytes is."""
+        return 1.0 if cheap else max(size / self._first, 0.2)
+
+    def spent(self) -> float:
         """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""
         wall, own, helper = self._started
         return min(time.perf_counter() - wall, time.process_time() - own + spent_elsewhere() - helper)
