@@ -257,12 +257,12 @@ class _Ledger:
     def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
         """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
         share = self._share(size, cheap=cheap)
-        expected = self._seconds * share
+        expected, later = self._seconds * share, self._later * share
         # Where nothing is left to chance an output is the source's or it is not: no further run tells.
-        judged = _JUDGEMENT * expected if expected > _QUICK and not certain else 0.0
+        run = min(expected, later)
+        judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
         spent = self.spent()
-        quick = spent < self._end and self._later * share < SECONDS / 2
-        late = spent + expected > self._end and not quick
+        late = spent + expected > self._end and not (spent < self._end and later < SECONDS / 2)
         if late or judged > left_elsewhere() or size > max(_BYTES, _BYTES_TIMES * self._first):
             self.left_out.append(name)
             return False
