@@ -65,7 +65,7 @@ def constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.Tens
 
 
 class _Whole(ir.Tensor):
-    """A tensor whose array lies in memory as in the file, of which onnx-ir asks for each that is written."""
+    """A tensor whose array lies in memory as in the file: onnx-ir looks for packed types at each write, which takes longer."""
 
     __slots__ = ()
 

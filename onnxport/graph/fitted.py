@@ -29,7 +29,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 _OTHER_VIEWS = tuple(VIEWS)[1:]  # but the constant itself
 _SMALL = 256  # elements of an array whose place is kept
-_REAL = frozenset(dtype for dtype in ir.DataType if dtype.is_floating_point())  # which builds a set at each call
+_REAL = frozenset(dtype for dtype in ir.DataType if dtype.is_floating_point())  # the method builds a set at each call
 _ROUNDING = {"d": 2e-15, "f": 4e-7}  # by the character of the element type
 
 
