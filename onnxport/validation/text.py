@@ -73,7 +73,8 @@ def because(item: tuple[str, str]) -> str:
 
 def lines(report: ProofRecord) -> list[str]:
     """The report as lines of plain text: a heading, the table, and the reasons for single outputs."""
-    result = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
+    alone = ", on one set of inputs alone" if report.passed and len(report.sets) == 1 else ""
+    result = [f"{TITLES[report.verdict]}{alone}: {report.converted} against {report.source}"]
     table = [HEADINGS, *rows(report)]
     widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
     cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table)

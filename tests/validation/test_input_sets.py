@@ -99,22 +99,47 @@ def test_what_only_some_inputs_show_is_seen(what, inputs):
     assert inputs == "drawn" or report.sets[0].passed
 
 
-def test_a_first_run_that_takes_long_leaves_no_set_out(monkeypatch):
+@pytest.mark.parametrize("seconds", [0.1, 0.9])  # the second, twenty times over, is more than a file's runs may take
+def test_a_first_run_that_takes_long_leaves_no_set_out(monkeypatch, tmp_path, seconds):
     """As in a fresh process: what is loaded once is not the price of every set."""
     right, wrong, signature, _ = PLANTED["a row of a table"]
     run, runs = OnnxRunner.run, []
 
     def slow_at_first(self, leaves):
         runs.append(self)
-        until = time.process_time() + 0.1
+        until = time.process_time() + seconds
         while len(runs) == 1 and time.process_time() < until:
             pass
         return run(self, leaves)
 
+    files = [tmp_path / "right.onnx", tmp_path / "wrong.onnx"]
+    for file, write in zip(files, (right, wrong), strict=True):
+        graph(write, signature).save(file)
     monkeypatch.setattr(OnnxRunner, "run", slow_at_first)
-    report = onnxport.validate(graph(right, signature), graph(wrong, signature))
+    report = onnxport.validate(*files)
     assert report.verdict == "failed"
     assert not any("left out for time" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("kept", ["Where", "Clip", "Max", "Mod"])
+def test_every_row_is_asked_for_where_an_index_is_kept_within_its_table(kept):
+    """As Keras' embeddings, which wrap what is below 0 around."""
+
+    def through(row):
+        def write(op, x):
+            least, most = op.Constant(value_int=0), op.Constant(value_int=len(TABLE))
+            forms = {
+                "Where": lambda: op.Where(op.Less(x, least), op.Add(x, most), x),
+                "Clip": lambda: op.Clip(x, least, op.Sub(most, op.Constant(value_int=1))),
+                "Max": lambda: op.Max(x, least),
+                "Mod": lambda: op.Mod(x, most),
+            }
+            return looked_up(row)(op, forms[kept]())
+
+        return graph(write, IDS)
+
+    assert onnxport.validate(through(None), through(None), tuple(NUMBERS.values())).passed
+    assert onnxport.validate(through(None), through(417), tuple(NUMBERS.values())).verdict == "failed"
 
 
 def test_a_length_that_is_the_sum_of_two_others_stays_their_sum():

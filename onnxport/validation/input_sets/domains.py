@@ -6,9 +6,10 @@ operands that must fit together (starts and ends, a shape and its data) are draw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 import onnx_ir as ir
@@ -126,13 +127,20 @@ _ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
 _BLIND = frozenset({"Shape", "Size", "ZerosLike", "EyeLike"})
 
 
-def consumers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
-    """Nodes that use the value or an unchanged carrier of it, with the index of that input."""
+# Operators through which an index in a table's range goes unchanged, and which of their operands: what wraps those below 0
+# around, as Keras' embeddings do, or holds them within the table.
+_KEEP_INDEX = {"Where": (1, 2), "Clip": (0,), "Max": range(8), "Min": range(8), "Mod": (0,)}
+
+
+def consumers(
+    value: ir.Value, further: Mapping[str, Sequence[int]] = MappingProxyType({})
+) -> Iterator[tuple[ir.Node, int]]:
+    """Nodes that use the value or an unchanged carrier of it, with the index of that input; `further` are more carriers."""
     stack, seen = [value], {value}
     while stack:
         for node, index in stack.pop().uses():
             yield node, index
-            if node.op_type in CARRIERS and index == 0:
+            if (node.op_type in CARRIERS and index == 0) or index in further.get(node.op_type, ()):
                 fresh = [output for output in node.outputs if output not in seen]
                 seen.update(fresh)
                 stack.extend(fresh)
@@ -198,7 +206,7 @@ def becomes_half(value: ir.Value) -> bool:
 def index_limit(value: ir.Value) -> int | None:
     """The size of the smallest weight axis that the value indexes; None where it indexes none."""
     limits = []
-    for node, index in consumers(value):
+    for node, index in consumers(value, _KEEP_INDEX):
         if node.op_type in ("Gather", "GatherElements") and index == 1 and node.inputs[0] is not None:
             shape = node.inputs[0].shape
             axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0

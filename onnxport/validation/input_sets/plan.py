@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -87,7 +87,7 @@ def source_runs(
         raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
     inputs.settle(first.inputs)
     yield first
-    ledger.open(first.inputs)
+    ledger.open(first.inputs, again=partial(_run_again, parties, first.inputs))
     branches = Branches.of(parties)
     if branches is not None:
         branches.note(first.inputs)
@@ -238,10 +238,12 @@ class _Ledger:
         self._started = (time.perf_counter(), time.process_time(), spent_elsewhere())
         self._first, self._seconds, self._end = 1, 0.0, 0.0
         self._later = float("inf")  # what a set like the first has taken since
+        self._again: Callable[[], bool] | None = None
         self.left_out: list[str] = []
 
-    def open(self, first: InputSet) -> None:
-        """Takes the time and size of the first set, which has run and been judged."""
+    def open(self, first: InputSet, again: Callable[[], bool] | None = None) -> None:
+        """Takes the time and size of the first set, which has run and been judged; `again` runs both sides on it once more."""
+        self._again = again
         self._first = max(_bytes(first.leaves), 1)
         self._seconds = self.spent()
         self._end = self._seconds + max(SECONDS, TIMES * self._seconds)
@@ -257,16 +259,30 @@ class _Ledger:
     def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
         """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
         share = self._share(size, cheap=cheap)
-        expected, later = self._seconds * share, self._later * share
-        # Where nothing is left to chance an output is the source's or it is not: no further run tells.
-        run = min(expected, later)
-        judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
-        spent = self.spent()
-        late = spent + expected > self._end and not (spent < self._end and later < SECONDS / 2)
-        if late or judged > left_elsewhere() or size > max(_BYTES, _BYTES_TIMES * self._first):
+        large = size > max(_BYTES, _BYTES_TIMES * self._first)
+        if large or not (self._in_time(share, certain) or (self._asked() and self._in_time(share, certain))):
             self.left_out.append(name)
             return False
         return True
+
+    def _in_time(self, share: float, certain: bool) -> bool:
+        """Whether so many times the first set's work can be done and judged in the time that is left."""
+        expected, later, spent = self._seconds * share, self._later * share, self.spent()
+        # Where nothing is left to chance an output is the source's or it is not: no further run tells.
+        run = min(expected, later)
+        judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
+        soon = spent + expected <= self._end or (spent < self._end and later < SECONDS / 2)
+        return soon and judged <= left_elsewhere()
+
+    def _asked(self) -> bool:
+        """Whether a further run on the first set tells what a run takes that loads nothing; it is made once, if there is time."""
+        again, self._again = self._again, None
+        if again is None or self.spent() >= self._end or self._seconds > left_elsewhere() / 2:
+            return False
+        before = self.spent()
+        if again():
+            self._later = min(self._later, self.spent() - before)
+        return self._later < self._seconds
 
     def learn(self, item: InputSet, seconds: float) -> None:
         """Takes the time of a later set, which has run and been judged: the first one's holds what is done once, as loading."""
@@ -309,6 +325,16 @@ def _telling_run(parties: Comparison, inputs: _Inputs, notes: list[str]) -> Sour
         if time.perf_counter() - started > SECONDS:
             break
     return first
+
+
+def _run_again(parties: Comparison, item: InputSet) -> bool:
+    """Whether both sides run on a set on which they have run before."""
+    try:
+        parties.source.run(parties.source_leaves(item.leaves))
+        parties.converted.run(item.leaves)
+    except Exception:  # of whatever framework: the set's own judgement tells
+        return False
+    return True
 
 
 def _tells(value: object) -> bool:
