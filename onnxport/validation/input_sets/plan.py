@@ -275,7 +275,7 @@ class _Ledger:
         return soon and judged <= left_elsewhere()
 
     def _asked(self) -> bool:
-        """Whether a further run on the first set tells what a run takes that loads nothing; it is made once, if there is time."""
+        """Whether one more run on the first set tells what a run takes that loads nothing; there is one at most, if in time."""
         again, self._again = self._again, None
         if again is None or self.spent() >= self._end or self._seconds > left_elsewhere() / 2:
             return False
