@@ -14,7 +14,7 @@ import numpy as np
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import as_pairs, is_floating
 from onnxport.validation.input_sets.base import InputSet
-from onnxport.validation.numerics import CARRIERS
+from onnxport.validation.numerics import CARRIERS, outputs_behind
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import Budget
@@ -60,6 +60,12 @@ class Evidence:
     # Epsilon of the coarsest type that it computes in, whatever type its outputs have; None where that is theirs.
     coarse: float | None = None
     stopped: bool = False  # the guard of a foreign file's runs has ended one of these, so that some are missing
+    # Places of the graph's outputs that depend on a choice, which alone the twins tell of; None without a graph: of all.
+    chosen: frozenset[int] | None = None
+
+    def of_output(self, place: int) -> Evidence:
+        """What counts for one output of the graph: a model jumps at a threshold of a tree, too, which excuses nothing."""
+        return self if self.chosen is None or place in self.chosen else replace(self, twins=())
 
 
 def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Evidence:
@@ -112,10 +118,14 @@ def with_more_moves(parties: Comparison, item: InputSet, evidence: Evidence) -> 
 
 def with_twins(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
     """The same with runs on parted inputs, for a source that chooses: among neighbours, or which of equal elements is first."""
-    if parties.source.tabular and not parties.source.numerics.direct_trees:
-        return replace(evidence, twins=tuple(_twins(parties, item, _TWINS)))
-    chooses = parties.graph is not None and any(node.op_type in _CHOOSING for node in parties.graph.graph.all_nodes())
-    return replace(evidence, twins=tuple(_twins(parties, item, _FEW_TWINS))) if chooses else evidence
+    chosen: frozenset[int] | None = None
+    if parties.graph is not None:
+        behind = outputs_behind(parties.graph, lambda node: node.op_type in _CHOOSING)
+        chosen = frozenset(place for place, value in enumerate(parties.graph.graph.outputs) if value in behind)
+    if not (parties.source.tabular if chosen is None else chosen):
+        return evidence
+    several = parties.source.tabular and not parties.source.numerics.direct_trees
+    return replace(evidence, twins=tuple(_twins(parties, item, _TWINS if several else _FEW_TWINS)), chosen=chosen)
 
 
 def _moved(

@@ -129,7 +129,7 @@ class Trial:
         if is_floating(pair.expected.dtype) and is_floating(result.dtype) and not says_labels:
             allowed = budget(self.parties, self.item, pair, evidence)
         exempt = self._undecided(pair) if evidence is not None else None
-        others = jumps(pair, evidence) if evidence is not None else ()
+        others = jumps(pair, evidence.of_output(self._place(pair))) if evidence is not None else ()
         in_steps = is_floating(pair.expected.dtype) and self.parties.source.computes_in_steps
         if evidence is not None and (in_steps or self.parties.source.says_steps(pair.name)):
             exempt, others = rounded_otherwise(pair, evidence), ()
@@ -154,8 +154,11 @@ class Trial:
         known = self.parties.source.undecided(self.own, pair.name, slack)
         if known is not None or self.parties.graph is None or pair.path:
             return known
-        place = pair.index if self.parties.source.graph is not None else pair.converted_index
-        return of_equal_elements(self.parties.graph, place, self.item.leaves, pair.expected, pair.result)
+        return of_equal_elements(self.parties.graph, self._place(pair), self.item.leaves, pair.expected, pair.result)
+
+    def _place(self, pair: Pair) -> int:
+        """The output's place among the graph's, which is one of the sides or lies between them."""
+        return pair.index if self.parties.source.graph is not None else pair.converted_index
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
         """The report, but for values that the source draws anew each time: those are unproved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -75,12 +76,17 @@ def _stashes(node: ir.Node) -> bool:
 
 def random_outputs(model: ir.Model) -> list[ir.Value]:
     """The outputs that depend on a random operator, of the graph or of a body in it."""
+    return outputs_behind(model, is_random)
+
+
+def outputs_behind(model: ir.Model, is_such: Callable[[ir.Node], bool]) -> list[ir.Value]:
+    """The outputs that depend on such an operator, of the graph or of a body in it."""
     tainted: set[ir.Value] = set()
     for node in model.graph:
         inner = bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
-        random = is_random(node) or any(is_random(inside) for body in inner for inside in body.all_nodes())
-        if random or any(value in tainted for value in inputs if value is not None):
+        own = is_such(node) or any(is_such(inside) for body in inner for inside in body.all_nodes())
+        if own or any(value in tainted for value in inputs if value is not None):
             tainted.update(node.outputs)
     return [value for value in model.graph.outputs if value in tainted]
 

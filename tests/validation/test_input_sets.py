@@ -142,6 +142,21 @@ def test_every_row_is_asked_for_where_an_index_is_kept_within_its_table(kept):
     assert onnxport.validate(through(None), through(417), tuple(NUMBERS.values())).verdict == "failed"
 
 
+def test_columns_of_whole_numbers_keep_what_they_mean():
+    """As the fields of a table, of which each has rows of its own in one embedding."""
+    offsets = np.array([0, 3, 100, 400])
+
+    def through(row):
+        return graph(lambda op, x: looked_up(row)(op, op.Add(x, op.Constant(value_ints=offsets.tolist()))), IDS)
+
+    given = np.stack([rng.integers(size, size=6) for size in (3, 97, 300, 100)], axis=1)
+    given[0] = 2, 96, 299, 99
+    assert "many rows, shorter (N=11, T=4)" in [
+        item.name for item in onnxport.validate(through(None), through(None), (given,)).sets
+    ]
+    assert onnxport.validate(through(None), through(int(given[3, 2]) + 100), (given,)).verdict == "failed"
+
+
 def test_a_length_that_is_the_sum_of_two_others_stays_their_sum():
     for plan in plans({"batch": 2, "past": 3, "new": 4, "total": 7}, {"batch"}):
         assert all(sizes["total"] == sizes["past"] + sizes["new"] for sizes in plan.candidates if sizes["past"] != 1)

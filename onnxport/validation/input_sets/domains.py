@@ -248,10 +248,14 @@ def vocabulary(value: ir.Value) -> list[str]:
                 words += [item if isinstance(item, str) else item.decode() for item in node.attributes[name].value]
         for item in node.inputs:
             if item is not None and item.const_value is not None and item.dtype == ir.DataType.STRING:
-                words += [str(text) for text in item.const_value.numpy().ravel()]
+                words += [_text(word) for word in item.const_value.numpy().ravel()]
         if words:
             break
     return [*dict.fromkeys(words), UNKNOWN]
+
+
+def _text(word: object) -> str:
+    return word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word)
 
 
 def known_numbers(value: ir.Value) -> list[int]:

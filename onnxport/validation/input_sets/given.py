@@ -55,6 +55,9 @@ class GivenInputs:
             leaves = tuple(_ordered(leaf, resized(leaf, spec, sizes, self.sizes)) for leaf, spec in pairs)
         if kind == "ordinary":
             yield InputSet(words, tuple(_ordered(leaf, vary(leaf, rng)) for leaf in leaves))
+            # What the columns of whole numbers mean may differ, as the fields of a table do: each keeps its own.
+            if any(isinstance(leaf, np.ndarray) and is_whole(leaf.dtype) and leaf.ndim > 1 for leaf in leaves):
+                yield InputSet(words, tuple(_ordered(leaf, _dealt(leaf, rng)) for leaf in leaves))
         elif kind == "not finite":
             changed = tuple(
                 edges.with_not_finite(vary(leaf, rng), rng) if _is_numbers(leaf) else leaf for leaf in leaves
@@ -133,6 +136,13 @@ def _is_ids(spec: InputSpec) -> bool:
 
 def _ordered(leaf: object, other: object) -> Any:
     return in_order_of(leaf, other) if isinstance(leaf, np.ndarray) and isinstance(other, np.ndarray) else other
+
+
+def _dealt(leaf: object, rng: np.random.Generator) -> Any:
+    """An array like `leaf` as `vary` gives it, but for whole numbers, which change places along the first axis."""
+    if isinstance(leaf, np.ndarray) and is_whole(leaf.dtype) and leaf.ndim > 1 and not is_mask(leaf):
+        return rng.permuted(leaf, axis=0)
+    return vary(leaf, rng)
 
 
 def _same(a: object, b: object) -> bool:

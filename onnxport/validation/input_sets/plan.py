@@ -18,14 +18,14 @@ from onnxport.graph.provenance import user_line
 from onnxport.validation.branches import Branches
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
-from onnxport.validation.input_sets.base import InputSet, Kind
+from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs
 from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
 from onnxport.validation.input_sets.masks import unmasked
 from onnxport.validation.input_sets.sizes import alone, labelled, plans
-from onnxport.validation.input_sets.tables import table_sets
+from onnxport.validation.input_sets.tables import other_rows, table_sets
 from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs, Runner
@@ -133,6 +133,7 @@ def _further(
         missing = parties.source.allows_missing
         sets = table_sets(inputs.leaves, missing=missing, seed=seed)
         yield from ([item] for item in sets if _rows_fit(item, parties.specs))
+        yield (item for item in _other_rows(parties, inputs, seed) if _rows_fit(item, parties.specs))
         yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
         return
     metadata = parties.graph.metadata_props if parties.graph is not None else {}
@@ -176,6 +177,17 @@ def _further(
 def _on_other_ways(branches: Branches | None, first: InputSet) -> Iterator[Iterable[InputSet]]:
     """Sets that take branches which none has taken so far."""
     yield from ([item] for item in branches.others(first.leaves)) if branches is not None else ()
+
+
+def _other_rows(parties: Comparison, inputs: GivenInputs, seed: int) -> Iterator[InputSet]:
+    """Rows of a table that nobody gave."""
+    fixed = [spec.dims[0] for spec in parties.specs or () if spec.dims and isinstance(spec.dims[0], int)]
+    values = own_inputs(parties.graph) if parties.graph is not None else None
+    order = parties.order if parties.order is not None else range(len(inputs.leaves))
+    known = {
+        (order.index(leaf), place): item for (leaf, place), item in parties.source.categories.items() if leaf in order
+    }
+    return other_rows(inputs.leaves, values, known, count=fixed[0] if fixed else None, seed=seed)
 
 
 def _rows_fit(item: InputSet, specs: Sequence[InputSpec] | None) -> bool:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.validation.input_sets.base import InputSet
+from onnxport.validation.input_sets.domains import UNKNOWN, known_numbers, vocabulary
+
+# How far other rows go beyond the given ones, the boldest first: any numbers and every word that the graph knows; numbers of
+# the sign that a column has; numbers between its ends; numbers near those of one row. All but the first keep whole numbers and
+# words as they are given.
+Reach = Literal["any", "sign", "between", "near"]
+_REACHES: tuple[Reach, ...] = ("any", "sign", "between", "near")
+# By how many spreads of its column a number moves: one of these for a row; and how often it changes its sign.
+_MOVES, _TURNED, _NEAR = (0.3, 1.0, 3.0), 0.25, 0.05
+# More than the 64 rows from which on our files of neighbours go another way, so that both ways are taken.
+_OTHER_ROWS = 96
+_MOST_ROWS = 1024  # where there are so many categories
+_WORDS = 6  # a text holds up to so many
+# Words that stand for a missing cell in a file; to the source they are words.
+_MISSING = frozenset((UNKNOWN, "", "nan", "NaN", "None", "none", "<NA>", "NaT"))
 
 
 def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[InputSet]:
@@ -37,3 +53,86 @@ def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[I
             for i, leaf in enumerate(leaves)
         )
         yield InputSet("missing values", holes)
+
+
+def other_rows(
+    leaves: Sequence[Any],
+    values: Sequence[ir.Value] | None,
+    known: Mapping[tuple[int, int], np.ndarray],
+    *,
+    count: int | None,
+    seed: int,
+) -> Iterator[InputSet]:
+    """Candidates for a table of rows that nobody gave, the boldest first: of three given rows many parts of a model see nothing.
+
+    Args:
+        leaves: the given columns, or arrays of them.
+        values: the graph's inputs that take them; None without a graph.
+        known: categories that the source knows, by leaf and column in it.
+        count: how many rows there have to be; None where they may be any number.
+        seed: of what is drawn.
+    """
+    if not leaves or not all(isinstance(leaf, np.ndarray) and leaf.ndim and len(leaf) for leaf in leaves):
+        return
+    if len({len(leaf) for leaf in leaves}) > 1:
+        return
+    inputs = values if values is not None and len(values) == len(leaves) else [None] * len(leaves)
+    number = count or min(max([_OTHER_ROWS, *map(len, known.values())]), _MOST_ROWS)
+    for reach in _REACHES:
+        rng = np.random.default_rng(seed)
+        start = rng.integers(len(leaves[0]), size=number)
+        rows = tuple(_rows(leaf, value, start, reach, rng) for leaf, value in zip(leaves, inputs, strict=True))
+        yield InputSet("other rows", _with_categories(rows, known, rng) if reach != "near" else rows, cheap=True)
+
+
+def _rows(
+    leaf: np.ndarray, value: ir.Value | None, start: np.ndarray, reach: Reach, rng: np.random.Generator
+) -> np.ndarray:
+    rows = leaf[start] if reach == "near" else rng.permuted(leaf[start], axis=0)
+    if leaf.dtype.kind == "f":
+        return _moved(leaf, rows, reach, rng)
+    known: list[Any] = []
+    if value is not None and reach == "any" and leaf[:1].size == 1:
+        words = leaf.dtype.kind in "OU"
+        known = [word for word in vocabulary(value) if word not in _MISSING] if words else known_numbers(value)
+    if not known:
+        return rows
+    drawn = rng.choice(np.asarray(known, dtype=object), (len(start), _WORDS))
+    texts = leaf.dtype.kind in "OU" and any(" " in str(text) for text in leaf.reshape(-1)[:_OTHER_ROWS])
+    chosen = [" ".join(row[: 1 + i % _WORDS]) if texts else row[0] for i, row in enumerate(drawn)]
+    return np.asarray(chosen, dtype=object).astype(leaf.dtype).reshape(rows.shape)
+
+
+def _moved(leaf: np.ndarray, rows: np.ndarray, reach: Reach, rng: np.random.Generator) -> np.ndarray:
+    """Rows of numbers whose columns are spread as the given ones are, or as far as the numbers are large."""
+    wide = np.ma.masked_invalid(leaf.astype(np.float64))
+    low, high = (np.ma.filled(end, 0.0) for end in (wide.min(axis=0), wide.max(axis=0)))
+    size = np.maximum(np.abs(low), np.abs(high))
+    spread = np.ma.filled(wide.std(axis=0), 0.0)
+    spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+    whole = np.ma.filled((wide == np.round(wide)).all(axis=0), False)
+    far = _NEAR if reach == "near" else rng.choice(_MOVES, (len(rows), *[1] * (rows.ndim - 1)))
+    moved = rows.astype(np.float64) + rng.standard_normal(rows.shape) * far * spread
+    if reach == "any":
+        moved = moved * np.where(rng.random(moved.shape) < _TURNED, -1, 1)
+        flags = whole & (low >= 0) & (high <= 1)  # yes and no stay what they are
+        return np.where(flags, rows, np.where(whole, np.round(moved), moved)).astype(leaf.dtype)
+    if reach == "sign":
+        moved = np.where(low >= 0, np.abs(moved), np.where(high <= 0, -np.abs(moved), moved))
+    elif reach == "between":
+        moved = low + (high - low) * rng.random(moved.shape)
+    return np.where(whole, rows, moved).astype(leaf.dtype)
+
+
+def _with_categories(
+    leaves: Sequence[np.ndarray], known: Mapping[tuple[int, int], np.ndarray], rng: np.random.Generator
+) -> tuple[np.ndarray, ...]:
+    """The leaves with every category of each such column, as far as there are rows; what stands for none is left out."""
+    changed = [leaf.copy() for leaf in leaves]
+    for (place, column), values in known.items():
+        usual = [value for value in values.tolist() if value is not None and value == value]
+        if usual and place < len(changed):
+            rows = changed[place].reshape(len(changed[place]), -1)
+            drawn = np.resize(rng.permutation(np.asarray(usual, dtype=object)), len(rows))
+            rows[:, column] = drawn.astype(rows.dtype)
+    return tuple(changed)

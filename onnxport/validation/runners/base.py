@@ -103,6 +103,11 @@ class Runner(ABC):
         return False
 
     @property
+    def categories(self) -> Mapping[tuple[int, int], np.ndarray]:
+        """The categories that it knows, by leaf and column in it."""
+        return {}
+
+    @property
     def dtypes_vary(self) -> bool:
         """Whether the rows decide if an output holds whole numbers or floating-point ones."""
         return False

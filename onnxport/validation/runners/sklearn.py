@@ -15,6 +15,7 @@ from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
+from onnxport.validation.runners.sklearn_categories import categories_by_leaf
 from onnxport.validation.runners.sklearn_inner import watched
 from onnxport.validation.runners.sklearn_outputs import call, produced, provider
 
@@ -56,6 +57,16 @@ class SklearnRunner(Runner):
             return bool(get_tags(self.estimator).input_tags.allow_nan)
         except (AttributeError, TypeError, ValueError):  # an estimator without tags
             return False
+
+    @property
+    def categories(self) -> Mapping[tuple[int, int], np.ndarray]:
+        """Those of its encoders; none where their columns are not known."""
+        backwards = any(output.method == "inverse_transform" for output in self._outputs)
+        names = self.example.names if self.example is not None and not backwards else ()
+        try:
+            return categories_by_leaf(self.estimator, names) if names else {}
+        except (AttributeError, IndexError, TypeError, ValueError):  # an estimator that only looks like one of theirs
+            return {}
 
     @property
     def dtypes_vary(self) -> bool:

@@ -1,0 +1,111 @@
+"""Rows that nobody gave: what is wrong with a table's file shows on them, of however few rows the user gives."""
+
+import copy
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import onnxport
+from onnxport.validation.runners.sklearn_categories import categories_by_column
+
+pytestmark = pytest.mark.sklearn
+
+rng = np.random.default_rng(0)
+TABLE = rng.standard_normal((200, 3)).astype(np.float32)
+TARGET = (TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2] > 0).astype(int) + (TABLE[:, 2] > 1)
+
+
+def names(report):
+    return [item.name for item in report.sets]
+
+
+def with_a_node(estimator, inputs, op, path):
+    """The file of a transformer whose result goes through one more operator."""
+    onnxport.convert(estimator, inputs=inputs, validate=False, output=str(path))
+    model = onnx.load(path)
+    output = model.graph.output[0]
+    model.graph.node.append(helper.make_node(op, [output.name], ["changed"]))
+    output.name = "changed"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_numbers_of_another_sign_than_the_given_ones_are_tried(count, tmp_path):
+    from sklearn.preprocessing import MaxAbsScaler
+
+    scaler, given = MaxAbsScaler().fit(TABLE), np.abs(TABLE[:count])
+    assert onnxport.convert(scaler, inputs=given).report.passed
+    assert not onnxport.validate(scaler, with_a_node(scaler, given, "Abs", tmp_path / "abs.onnx"), given).passed
+
+
+def test_a_source_that_takes_no_negative_numbers_gets_none():
+    from sklearn.naive_bayes import MultinomialNB
+
+    counts = rng.poisson(3, (60, 4)).astype(np.float32)
+    report = onnxport.convert(MultinomialNB().fit(counts, np.arange(60) % 3), inputs=counts[:2]).report
+    assert report.passed
+    assert "other rows" in names(report)
+
+
+def swapped(encoder, column):
+    """A copy whose last two categories of a column stand for each other."""
+    other = copy.deepcopy(encoder)
+    values = other.categories_[column]
+    values[-2:] = values[-2:][::-1].copy()
+    return other
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("kind", [str, float])
+def test_every_category_is_asked_for(column, kind):
+    from sklearn.preprocessing import OrdinalEncoder
+
+    words = np.array([["1", "20"], ["2", "20"], ["3", "30"], ["4", "40"], ["5", "50"]])
+    table = words.astype(object) if kind is str else words.astype(np.float32)
+    encoder = OrdinalEncoder().fit(table)
+    assert onnxport.convert(encoder, inputs=table[:1]).report.passed
+    other = onnxport.convert(swapped(encoder, column), inputs=table[:1], validate=False)
+    assert onnxport.validate(encoder, other, table[:1]).verdict == "failed"
+
+
+def test_the_columns_of_encoders_are_known_by_name_number_and_slice():
+    import pandas as pd
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+    frame = pd.DataFrame({"age": [1.0, 2.0], "town": ["a", "b"], "code": [7, 9], "size": ["s", "m"]})
+    encoders = [
+        ("scale", StandardScaler(), ["age"]),
+        ("one", OneHotEncoder(), ["town"]),
+        ("two", OrdinalEncoder(), [2]),
+    ]
+    mixed = make_pipeline(ColumnTransformer([*encoders, ("three", OneHotEncoder(), slice("size", None))])).fit(frame)
+    known = {column: values.tolist() for column, values in categories_by_column(mixed, 4).items()}
+    assert known == {1: ["a", "b"], 2: [7, 9], 3: ["m", "s"]}
+
+
+@pytest.mark.parametrize("leaf", [0, -1])
+def test_a_leaf_of_a_class_is_no_tie(leaf):
+    """A choice of the likeliest class excuses no other probability, also where rows lie at thresholds."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    model = GradientBoostingClassifier(n_estimators=4, random_state=0).fit(TABLE, TARGET)
+    other = copy.deepcopy(model)
+    tree = other.estimators_[3, 2].tree_
+    leaves = np.flatnonzero(tree.children_left == -1)
+    tree.value[leaves[leaf]] += 0.05
+    assert onnxport.convert(model, inputs=TABLE[:3]).report.passed
+    file = onnxport.convert(other, inputs=TABLE[:3], validate=False)
+    assert onnxport.validate(model, file, TABLE[:3]).verdict == "failed"
+
+
+def test_more_rows_than_a_file_takes_one_way_are_tried():
+    """Our files of neighbours have two ways, of up to 64 rows and of more: both are taken."""
+    from sklearn.neighbors import KNeighborsRegressor
+
+    report = onnxport.convert(KNeighborsRegressor().fit(TABLE, TABLE[:, 0]), inputs=TABLE[:2]).report
+    assert max(item.inputs[0][2][0] for item in report.sets) > 64
