@@ -88,14 +88,14 @@ def test_the_columns_of_encoders_are_known_by_name_number_and_slice():
     assert known == {1: ["a", "b"], 2: [7, 9], 3: ["m", "s"]}
 
 
-@pytest.mark.parametrize("leaf", [0, -1])
-def test_a_leaf_of_a_class_is_no_tie(leaf):
+@pytest.mark.parametrize(("stage", "class_", "leaf"), [(0, 0, 0), (0, 1, 6), (3, 1, 0)])
+def test_a_leaf_of_a_class_is_no_tie(stage, class_, leaf):
     """A choice of the likeliest class excuses no other probability, also where rows lie at thresholds."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     model = GradientBoostingClassifier(n_estimators=4, random_state=0).fit(TABLE, TARGET)
     other = copy.deepcopy(model)
-    tree = other.estimators_[3, 2].tree_
+    tree = other.estimators_[stage, class_].tree_
     leaves = np.flatnonzero(tree.children_left == -1)
     tree.value[leaves[leaf]] += 0.05
     assert onnxport.convert(model, inputs=TABLE[:3]).report.passed
