@@ -59,16 +59,17 @@ def swapped(encoder, column):
 
 
 @pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("kind", [str, float])
+@pytest.mark.parametrize("kind", [object, str, float])
 def test_every_category_is_asked_for(column, kind):
     from sklearn.preprocessing import OrdinalEncoder
 
-    words = np.array([["1", "20"], ["2", "20"], ["3", "30"], ["4", "40"], ["5", "50"]])
-    table = words.astype(object) if kind is str else words.astype(np.float32)
+    words = np.array([["1", "20"], ["2", "20"], ["3", "30"], ["4", "400"], ["5", "5000"]])
+    table = words.astype(np.float32 if kind is float else kind)
+    given = np.array(table[:1].tolist(), table.dtype if kind is float else kind)  # as narrow as its own words
     encoder = OrdinalEncoder().fit(table)
-    assert onnxport.convert(encoder, inputs=table[:1]).report.passed
-    other = onnxport.convert(swapped(encoder, column), inputs=table[:1], validate=False)
-    assert onnxport.validate(encoder, other, table[:1]).verdict == "failed"
+    assert onnxport.convert(encoder, inputs=given).report.passed
+    other = onnxport.convert(swapped(encoder, column), inputs=given, validate=False)
+    assert onnxport.validate(encoder, other, given).verdict == "failed"
 
 
 def test_the_columns_of_encoders_are_known_by_name_number_and_slice():

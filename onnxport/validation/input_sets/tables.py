@@ -100,7 +100,12 @@ def _rows(
     drawn = rng.choice(np.asarray(known, dtype=object), (len(start), _WORDS))
     texts = leaf.dtype.kind in "OU" and any(" " in str(text) for text in leaf.reshape(-1)[:_OTHER_ROWS])
     chosen = [" ".join(row[: 1 + i % _WORDS]) if texts else row[0] for i, row in enumerate(drawn)]
-    return np.asarray(chosen, dtype=object).astype(leaf.dtype).reshape(rows.shape)
+    return _of_type(np.asarray(chosen, dtype=object), leaf.dtype).reshape(rows.shape)
+
+
+def _of_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Objects as elements of a type; words as long as they are."""
+    return values.astype(str if dtype.kind == "U" else dtype)
 
 
 def _moved(leaf: np.ndarray, rows: np.ndarray, reach: Reach, rng: np.random.Generator) -> np.ndarray:
@@ -128,11 +133,13 @@ def _with_categories(
     leaves: Sequence[np.ndarray], known: Mapping[tuple[int, int], np.ndarray], rng: np.random.Generator
 ) -> tuple[np.ndarray, ...]:
     """The leaves with every category of each such column, as far as there are rows; what stands for none is left out."""
-    changed = [leaf.copy() for leaf in leaves]
+    changed = list(leaves)
     for (place, column), values in known.items():
         usual = [value for value in values.tolist() if value is not None and value == value]
         if usual and place < len(changed):
-            rows = changed[place].reshape(len(changed[place]), -1)
-            drawn = np.resize(rng.permutation(np.asarray(usual, dtype=object)), len(rows))
-            rows[:, column] = drawn.astype(rows.dtype)
+            leaf = changed[place].astype(object)
+            leaf.reshape(len(leaf), -1)[:, column] = np.resize(
+                rng.permutation(np.asarray(usual, dtype=object)), len(leaf)
+            )
+            changed[place] = _of_type(leaf, changed[place].dtype)
     return tuple(changed)
