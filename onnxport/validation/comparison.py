@@ -21,7 +21,7 @@ DOUBTFUL = (
 )
 ALL_NAN = "NaN on both sides: nothing was compared"
 _EXCUSED = "{} elements differ within the margin of the scores"
-_BY_TRUTH = "{} elements are infinite, as in the source's float64 run, where the source gives NaN"
+_BY_TRUTH = "{} elements are infinite, as in the source's float64 run, where the source's own gives something else"
 _SATURATED = (
     "{} elements are infinite, as in the source's float64 run, where the source gives the greatest number of its type"
 )
@@ -271,7 +271,7 @@ class _Tally:
     beyond: int  # how many lie beyond the budget or are unlike
     excused: int  # how many may differ and do
     saturated: int  # as in `lowest_for_infinity`
-    settled: int  # how many are infinite as in the source's float64 run, and NaN in its own: torch's Gelu of infinity
+    settled: int  # how many are infinite as in the source's float64 run alone: torch's Gelu of infinity is NaN
     all_nan: bool  # all of the source's elements are NaN
     differences: np.ndarray  # absolute, where both sides are finite
     judged: float  # the greatest error that was judged
@@ -300,7 +300,9 @@ def _judge_floats(
     for start in range(0, a.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         pieces = [None if item is None else item[block] for item in flat]
-        tallies.append(_tally(pieces, Budget(absolute[block], budget.relative), top, _greatest(a), start))
+        tallies.append(
+            _tally(pieces, Budget(absolute[block], budget.relative, exact=budget.exact), top, _greatest(a), start)
+        )
     return _report(name, a, b, tallies, truth is not None, about)
 
 
@@ -329,7 +331,8 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
         use = np.nan_to_num(shares, nan=np.inf, posinf=np.inf)
     over &= ~exempt
     saturated = unlike & lowest_for_infinity(x, y, a.dtype, truth)
-    settled = unlike & np.isinf(y) & np.isnan(x) & (False if truth is None else y == truth)
+    lost = np.isnan(x) | (np.isfinite(x) & budget.exact)
+    settled = unlike & np.isinf(y) & lost & (False if truth is None else y == truth)
     unlike &= ~(saturated | settled)
     tightest = int(np.argmax(use))
     # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.

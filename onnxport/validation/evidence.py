@@ -218,7 +218,8 @@ def _budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence 
         truth, moved = _truth(pair, evidence), results(evidence.moved[:_NOISE_MOVES], pair, pair.expected)
         eps = max(eps, evidence.coarse or 0.0)
         options: dict[str, Any] = {"axes": axes, "largest_read": _largest(item)}
-        return tolerance.derived(pair.expected, eps=eps, length=length, truth=truth, moved=moved, **options)
+        allowed = tolerance.derived(pair.expected, eps=eps, length=length, truth=truth, moved=moved, **options)
+        return replace(allowed, exact=parties.source.adds_up_exactly)
     if parties.tolerance.given:
         return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, pair.expected)
     return tolerance.by_rounding(pair.expected, eps=eps, length=length, axes=axes)
@@ -237,7 +238,7 @@ def _epsilon(parties: Comparison, item: InputSet, pair: Pair) -> float:
         return own
     taken = [tolerance.epsilon(leaf.dtype) for leaf in item.leaves if _is_float(leaf)]
     given = min(tolerance.epsilon(pair.result.dtype), max([_SINGLE, *taken]))
-    return given if parties.source.own_dtypes else max(own, given)
+    return max(own, given)
 
 
 def _axes(parties: Comparison, pair: Pair) -> tuple[int, ...] | None:

@@ -50,6 +50,8 @@ class Budget:
     # The budget if the float64 run is right where none of the moved runs bears it out; None where they all do.
     believing: Budget | None = None
     doubtful: np.ndarray | None = None  # those elements
+    # The truth is computed another, exact way: where it is infinite and the source finite, what the source gives is rounding.
+    exact: bool = False
 
     def limit(self, magnitude: np.ndarray) -> np.ndarray:
         """The allowed error for elements of the given magnitude."""

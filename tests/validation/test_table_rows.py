@@ -110,3 +110,23 @@ def test_more_rows_than_a_file_takes_one_way_are_tried():
 
     report = onnxport.convert(KNeighborsRegressor().fit(TABLE, TABLE[:, 0]), inputs=TABLE[:2]).report
     assert max(item.inputs[0][2][0] for item in report.sets) > 64
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "epanechnikov", "bandwidth": 0.5}, {"algorithm": "ball_tree"}])
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_a_density_far_from_all_points_is_measured_against_their_plain_sum(options, scale):
+    """scikit-learn's tree of points loses up to all digits there: the file, which adds them up, is right."""
+    from sklearn.neighbors import KernelDensity
+
+    points = TABLE.astype(np.float64) * scale
+    model = KernelDensity(**options).fit(points)
+    assert onnxport.convert(model, inputs=points[:1]).report.passed
+    other = onnxport.convert(KernelDensity(**options).fit(points[:-1]), inputs=points[:1], validate=False)
+    assert onnxport.validate(model, other, points[-1:]).verdict == "failed"
+
+
+def test_a_mean_of_float32_has_the_digits_of_float32():
+    from sklearn.neighbors import RadiusNeighborsRegressor
+
+    model = RadiusNeighborsRegressor(2.0).fit(TABLE, TABLE[:, 0])
+    assert onnxport.convert(model, inputs=TABLE[:1]).report.passed

@@ -103,6 +103,11 @@ class Runner(ABC):
         return False
 
     @property
+    def adds_up_exactly(self) -> bool:
+        """Whether its float64 run computes another way, which loses no digits where its own loses all."""
+        return False
+
+    @property
     def categories(self) -> Mapping[tuple[int, int], np.ndarray]:
         """The categories that it knows, by leaf and column in it."""
         return {}

@@ -14,7 +14,7 @@ from onnxport.graph.outputs import SEVERAL, Output
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
-from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
+from onnxport.validation.runners.sklearn_arithmetic import added_up_exactly, moved, numerics_of
 from onnxport.validation.runners.sklearn_categories import categories_by_leaf
 from onnxport.validation.runners.sklearn_inner import watched
 from onnxport.validation.runners.sklearn_outputs import call, produced, provider
@@ -57,6 +57,15 @@ class SklearnRunner(Runner):
             return bool(get_tags(self.estimator).input_tags.allow_nan)
         except (AttributeError, TypeError, ValueError):  # an estimator without tags
             return False
+
+    @cached_property
+    def _exact(self) -> Any:
+        return added_up_exactly(self.estimator)
+
+    @property
+    def adds_up_exactly(self) -> bool:
+        """Whether it holds a kernel density."""
+        return self._exact is not None
 
     @property
     def categories(self) -> Mapping[tuple[int, int], np.ndarray]:
@@ -103,7 +112,12 @@ class SklearnRunner(Runner):
         produced(watched(self.estimator, first), self._outputs, self._table(leaves))
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
-        """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""
+        """The same on inputs in float64 (trees compare in the type of the converted model's input all the same).
+
+        A kernel density adds up its points one by one: scikit-learn's own way loses digits in its tree, in float64 too.
+        """
+        if self._exact is not None:
+            return produced(self._exact, self._outputs, self._table(leaves))
         if not any(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float32, np.float16) for leaf in leaves):
             return None
         floating = [isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" for leaf in leaves]

@@ -45,13 +45,39 @@ def moved(estimator: BaseEstimator, units: int, seed: int) -> Any:
         if _is_tree(part):
             continue
         for name, value in list(vars(part).items()):
-            changed = _moved_value(value, units, rng)
+            changed = _in_one_leaf(part) if name == "tree_" and _is_density(part) else _moved_value(value, units, rng)
             if changed is not value:
                 try:
                     setattr(part, name, changed)
                 except (AttributeError, TypeError):
                     continue
     return twin
+
+
+def added_up_exactly(estimator: BaseEstimator) -> Any:
+    """A copy whose kernel densities add up their points one by one; None where there are none."""
+    if not any(_is_density(part) for part in _parts(estimator)):
+        return None
+    twin = copy.deepcopy(estimator)
+    for part in _parts(twin):
+        if _is_density(part):
+            part.tree_ = _in_one_leaf(part)
+    return twin
+
+
+def _is_density(part: Any) -> bool:
+    return type(getattr(part, "tree_", None)).__module__.startswith("sklearn.neighbors.")
+
+
+def _in_one_leaf(density: Any) -> Any:
+    """The tree of a kernel density's points with one leaf, which adds up the points one by one.
+
+    With several, scikit-learn adds and takes away bounds on whole branches: far from all points next to no digit is left.
+    """
+    tree = density.tree_
+    points = np.asarray(tree.data)
+    options = {"metric": density.metric, **(density.metric_params or {})}
+    return type(tree)(points, leaf_size=len(points), sample_weight=tree.sample_weight, **options)
 
 
 def _moved_value(value: Any, units: int, rng: np.random.Generator) -> Any:
@@ -88,7 +114,10 @@ def _is_part(item: object) -> bool:
 
 def _is_tree(item: object) -> bool:
     package = type(item).__module__.partition(".")[0]
-    return hasattr(item, "tree_") or hasattr(item, "_predictors") or package in _TREES
+    decides = type(getattr(item, "tree_", None)).__module__.startswith(
+        "sklearn.tree."
+    )  # a density has a tree of points
+    return decides or hasattr(item, "_predictors") or package in _TREES
 
 
 def _passes(part: BaseEstimator) -> bool:
