@@ -34,7 +34,6 @@ from onnxport.validation.evidence import (
     with_twins,
 )
 from onnxport.validation.input_sets.base import InputSet
-from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.numerics import random_outputs
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
@@ -166,7 +165,7 @@ class Trial:
             return OutputReport(pair.name, "unproved", RANDOM_SHAPE, report.dtype, report.shape)
         if self.item.certain or not self._is_random(pair, report):
             return report
-        if has_certain_sets(self.parties.chances) and (reason := self._differs_over_runs(pair)):
+        if self.parties.has_certain_sets and (reason := self._differs_over_runs(pair)):
             return OutputReport(pair.name, "fail", reason, report.dtype, report.shape)
         return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
 
@@ -208,7 +207,7 @@ class Trial:
         """Whether an output depends on a random operator: of the source's graph, else of that which it became."""
         if self.parties.source.graph is not None:
             return pair.name in self.parties.source.numerics.random
-        graph = self.parties.graph if has_certain_sets(self.parties.chances) else None
+        graph = self.parties.graph if self.parties.has_certain_sets else None
         if graph is None or pair.converted_index >= len(graph.graph.outputs):
             return False
         return graph.graph.outputs[pair.converted_index] in random_outputs(graph)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.runners.base import InputSpec, Runner
 
 
@@ -51,6 +53,11 @@ class Comparison:
     def chances(self) -> ir.Model | None:
         """The graph whose random operators are the source's: its own where it is one, else that which it became."""
         return self.source.graph or self.graph
+
+    @cached_property
+    def has_certain_sets(self) -> bool:
+        """Whether there are inputs on which its random operators leave nothing to chance."""
+        return has_certain_sets(self.chances)
 
     def source_leaves(self, leaves: Sequence[object]) -> list[Any]:
         """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""

@@ -18,8 +18,9 @@ Reach = Literal["any", "sign", "between", "near"]
 _REACHES: tuple[Reach, ...] = ("any", "sign", "between", "near")
 # By how many spreads of its column a number moves: one of these for a row; and how often it changes its sign.
 _MOVES, _TURNED, _NEAR = (0.3, 1.0, 3.0), 0.25, 0.05
-# More than the 64 rows from which on our files of neighbours go another way, so that both ways are taken.
-_OTHER_ROWS = 96
+# How many rows: where a graph has branches more than the 64 from which on our files of neighbours take another one, so that
+# both are taken; else no more than onnxruntime's trees compute in one thread (others go on waiting for work, at a cost).
+_OTHER_ROWS, _ROWS_OF_BRANCHES = 48, 96
 _MOST_ROWS = 1024  # where there are so many categories
 _WORDS = 6  # a text holds up to so many
 # Words that stand for a missing cell in a file; to the source they are words.
@@ -77,7 +78,10 @@ def other_rows(
     if len({len(leaf) for leaf in leaves}) > 1:
         return
     inputs = values if values is not None and len(values) == len(leaves) else [None] * len(leaves)
-    number = count or min(max([_OTHER_ROWS, *map(len, known.values())]), _MOST_ROWS)
+    graph = inputs[0].graph if inputs[0] is not None else None
+    branches = graph is not None and any(node.op_type == "If" for node in graph)
+    usual = _ROWS_OF_BRANCHES if branches else _OTHER_ROWS
+    number = count or min(max([usual, *map(len, known.values())]), _MOST_ROWS)
     for reach in _REACHES:
         rng = np.random.default_rng(seed)
         start = rng.integers(len(leaves[0]), size=number)
@@ -110,12 +114,15 @@ def _of_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _moved(leaf: np.ndarray, rows: np.ndarray, reach: Reach, rng: np.random.Generator) -> np.ndarray:
     """Rows of numbers whose columns are spread as the given ones are, or as far as the numbers are large."""
-    wide = np.ma.masked_invalid(leaf.astype(np.float64))
-    low, high = (np.ma.filled(end, 0.0) for end in (wide.min(axis=0), wide.max(axis=0)))
+    wide = leaf.astype(np.float64)
+    finite = np.isfinite(wide)
+    if not finite.all():  # a cell without a number counts as the column's mean, a column without any as 0
+        count = np.maximum(finite.sum(axis=0), 1)
+        wide = np.where(finite, wide, np.where(finite, wide, 0.0).sum(axis=0) / count)
+    low, high, spread = wide.min(axis=0), wide.max(axis=0), wide.std(axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
-    spread = np.ma.filled(wide.std(axis=0), 0.0)
     spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
-    whole = np.ma.filled((wide == np.round(wide)).all(axis=0), False)
+    whole = np.all((wide == np.round(wide)) | ~finite, axis=0)
     far = _NEAR if reach == "near" else rng.choice(_MOVES, (len(rows), *[1] * (rows.ndim - 1)))
     moved = rows.astype(np.float64) + rng.standard_normal(rows.shape) * far * spread
     if reach == "any":
