@@ -122,9 +122,9 @@ def with_twins(parties: Comparison, item: InputSet, evidence: Evidence) -> Evide
     if parties.graph is not None:
         behind = outputs_behind(parties.graph, lambda node: node.op_type in _CHOOSING)
         chosen = frozenset(place for place, value in enumerate(parties.graph.graph.outputs) if value in behind)
-    if not (parties.source.tabular if chosen is None else chosen):
-        return evidence
     several = parties.source.tabular and not parties.source.numerics.direct_trees
+    if not (several if chosen is None else chosen):
+        return evidence
     return replace(evidence, twins=tuple(_twins(parties, item, _TWINS if several else _FEW_TWINS)), chosen=chosen)
 
 

@@ -38,14 +38,15 @@ def moved(estimator: BaseEstimator, units: int, seed: int) -> Any:
     """
     rng = np.random.default_rng(seed)
     try:
-        twin = copy.deepcopy(estimator)
+        exact = added_up_exactly(estimator)
+        twin = copy.deepcopy(estimator) if exact is None else exact
     except Exception:  # what a user's estimator holds need not be copied
         return estimator
     for part in _parts(twin):
         if _is_tree(part):
             continue
         for name, value in list(vars(part).items()):
-            changed = _in_one_leaf(part) if name == "tree_" and _is_density(part) else _moved_value(value, units, rng)
+            changed = _moved_value(value, units, rng)
             if changed is not value:
                 try:
                     setattr(part, name, changed)
@@ -66,7 +67,11 @@ def added_up_exactly(estimator: BaseEstimator) -> Any:
 
 
 def _is_density(part: Any) -> bool:
-    return type(getattr(part, "tree_", None)).__module__.startswith("sklearn.neighbors.")
+    if not type(getattr(part, "tree_", None)).__module__.startswith("sklearn.neighbors."):
+        return False
+    from sklearn.neighbors import KernelDensity
+
+    return isinstance(part, KernelDensity)
 
 
 def _in_one_leaf(density: Any) -> Any:
@@ -114,9 +119,7 @@ def _is_part(item: object) -> bool:
 
 def _is_tree(item: object) -> bool:
     package = type(item).__module__.partition(".")[0]
-    decides = type(getattr(item, "tree_", None)).__module__.startswith(
-        "sklearn.tree."
-    )  # a density has a tree of points
+    decides = hasattr(item, "tree_") and not _is_density(item)  # a density has a tree of points
     return decides or hasattr(item, "_predictors") or package in _TREES
 
 
