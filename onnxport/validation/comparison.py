@@ -293,16 +293,16 @@ def _judge_floats(
     if not a.size:
         return OutputReport(name, "unproved", NO_ELEMENTS, **about)
     truth = budget.truth_like(a)
-    top = max(_greatest(a), _greatest(b), float(np.finfo(np.float64).tiny))
+    greatest = _greatest(a)
+    top = max(greatest, _greatest(b), float(np.finfo(np.float64).tiny))
     flat = [None if item is None else item.reshape(-1) for item in (a, b, truth, exempt, *others)]
     absolute = np.broadcast_to(budget.absolute, a.shape).reshape(-1)
     tallies = []
     for start in range(0, a.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         pieces = [None if item is None else item[block] for item in flat]
-        tallies.append(
-            _tally(pieces, Budget(absolute[block], budget.relative, exact=budget.exact), top, _greatest(a), start)
-        )
+        allowed = Budget(absolute[block], budget.relative, exact=budget.exact)
+        tallies.append(_tally(pieces, allowed, top, greatest, start))
     return _report(name, a, b, tallies, truth is not None, about)
 
 

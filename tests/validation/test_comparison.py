@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from onnxport.validation import comparison
 from onnxport.validation.comparison import judge
 from onnxport.validation.text import budget_used
 from onnxport.validation.tolerance import EXACT, Budget, by_rounding, derived, epsilon, from_user, local_max, nudge
@@ -296,3 +297,16 @@ def test_a_budget_is_shown_beside_the_element_that_it_belongs_to():
     assert budget_used(right) == "50% of 1.2e-01"
     assert budget_used(judge("y", f32(1), f32(2), EXACT)) == "over"
     assert budget_used(judge("y", f32(1), f32(1), EXACT)) == "0%"
+
+
+def test_the_work_of_a_comparison_grows_as_its_elements(monkeypatch):
+    """The logits of a vocabulary are millions: what is read of all of them for each block grows as their square."""
+    read, wide = [], comparison.wide
+    monkeypatch.setattr(comparison, "wide", lambda array: read.append(array.size) or wide(array))
+    times = []
+    for size in (1 << 16, 1 << 20):
+        read.clear()
+        values = np.linspace(1, 2, size, dtype=np.float32)
+        assert judge("y", values, values, LOOSE).verdict == "pass"
+        times.append(sum(read) / size)
+    assert times[0] == times[1]

@@ -13,7 +13,7 @@ from onnxport.validation.input_sets.base import own_inputs
 from onnxport.validation.input_sets.domains import index_limit
 from onnxport.validation.input_sets.given import in_order_of
 
-_LONGEST = 4096  # longer tables take more rows of inputs than a proof has time for
+_LONGEST = 1 << 18  # rows; the largest vocabularies in use. The ledger knows whether there is time for a table.
 
 
 def tables(graph: ir.Model) -> dict[int, int]:
@@ -35,6 +35,11 @@ def rows_for(
         return dict(sizes)
     times = max((ceil(rows / elements[place]) for place, rows in rows_by_leaf.items()), default=1)
     return {name: size * times if name in batch else size for name, size in sizes.items()}
+
+
+def all_asked(rows_by_leaf: Mapping[int, int], leaves: Sequence[Any], times: int) -> bool:
+    """Whether so many times the leaves have an element for each row of their tables."""
+    return all(int(np.size(leaves[place])) * times >= rows for place, rows in rows_by_leaf.items())
 
 
 def with_every_row(rows_by_leaf: Mapping[int, int], leaves: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...]:

@@ -36,6 +36,9 @@ from onnxport.validation.surroundings import Reading, readings_of
 SECONDS, TIMES = 1.0, 3.0
 # ... and hold this many bytes, or this many times the first one's.
 _BYTES, _BYTES_TIMES = 64 << 20, 4
+_OUTPUT_BYTES = (
+    128 << 20
+)  # ... and give this many, or as many times the first one's: both sides give them, some several times
 # Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
 # and its moved runs cost so many times what one run does, unless that is next to nothing.
 _JUDGEMENT, _QUICK = 20, 0.02
@@ -87,7 +90,7 @@ def source_runs(
         raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
     inputs.settle(first.inputs)
     yield first
-    ledger.open(first.inputs, again=partial(_run_again, parties, first.inputs))
+    ledger.open(first, again=partial(_run_again, parties, first.inputs))
     branches = Branches.of(parties)
     if branches is not None:
         branches.note(first.inputs)
@@ -157,7 +160,7 @@ def _further(
         yield at(plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield at("edges", (rows, inputs.sizes), "edges", seed)
-    yield _at_tables(parties, inputs, seed)
+    yield _at_tables(parties, inputs, ledger, seed)
     windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
     for plan in others[2:]:
         if plan.empty and (parties.graph is None or not takes_empty(parties.graph.graph, windows=windows)):
@@ -210,7 +213,7 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
         yield InputSet("at thresholds", leaves, cheap=True)
 
 
-def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:
+def _at_tables(parties: Comparison, inputs: _Inputs, ledger: _Ledger, seed: int) -> Iterator[InputSet]:
     """Every row of the tables by itself, of samples of length 1; with others where the source takes no such samples."""
     looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
     if not looked_up:
@@ -220,7 +223,11 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
-        for item in _at_plan(inputs, ((), ()), None, "every row of tables", (sizes,), "ordinary", seed):
+        times = max((sizes[name] // one[name] for name in inputs.batch if one[name]), default=1)
+        words = "every row of tables" if lookups.all_asked(looked_up, like, times) else "as many rows of tables as fit"
+        if not ledger.allows(labelled(words, sizes), _bytes(like) * times):
+            return  # before it is drawn: the other inputs get as many rows
+        for item in _at_plan(inputs, ((), ()), None, words, (sizes,), "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
@@ -248,15 +255,17 @@ class _Ledger:
 
     def __init__(self) -> None:
         self._started = (time.perf_counter(), time.process_time(), spent_elsewhere())
-        self._first, self._seconds, self._end = 1, 0.0, 0.0
+        self._first, self._outputs = 1, 0  # bytes
+        self._seconds, self._end = 0.0, 0.0
         self._later = float("inf")  # what a set like the first has taken since
         self._again: Callable[[], bool] | None = None
         self.left_out: list[str] = []
 
-    def open(self, first: InputSet, again: Callable[[], bool] | None = None) -> None:
-        """Takes the time and size of the first set, which has run and been judged; `again` runs both sides on it once more."""
+    def open(self, first: SourceRun, again: Callable[[], bool] | None = None) -> None:
+        """Takes the time and sizes of the first set, which has run and been judged; `again` runs both sides on it once more."""
         self._again = again
-        self._first = max(_bytes(first.leaves), 1)
+        self._first = max(_bytes(first.inputs.leaves), 1)
+        self._outputs = _bytes(value for _, value in first.outputs)
         self._seconds = self.spent()
         self._end = self._seconds + max(SECONDS, TIMES * self._seconds)
 
@@ -271,7 +280,10 @@ class _Ledger:
     def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
         """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
         share = self._share(size, cheap=cheap)
-        large = size > max(_BYTES, _BYTES_TIMES * self._first)
+        given = self._outputs * size / self._first
+        large = size > max(_BYTES, _BYTES_TIMES * self._first) or given > max(
+            _OUTPUT_BYTES, _BYTES_TIMES * self._outputs
+        )
         if large or not (self._in_time(share, certain) or (self._asked() and self._in_time(share, certain))):
             self.left_out.append(name)
             return False
