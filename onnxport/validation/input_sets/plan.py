@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ _OUTPUT_BYTES = (
 # Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
 # and its moved runs cost so many times what one run does, unless that is next to nothing.
 _JUDGEMENT, _QUICK = 20, 0.02
+_LONG, _PART = 4096, 32  # a table with more rows than 4,096 is asked for the first 32nd of them before the whole
 _TREE_ROWS = 32  # rows drawn for trees, from which those at their thresholds come
 
 
@@ -160,7 +162,7 @@ def _further(
         yield at(plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield at("edges", (rows, inputs.sizes), "edges", seed)
-    yield _at_tables(parties, inputs, ledger, seed)
+    yield from _at_tables(parties, inputs, ledger, seed)
     windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
     for plan in others[2:]:
         if plan.empty and (parties.graph is None or not takes_empty(parties.graph.graph, windows=windows)):
@@ -213,21 +215,29 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
         yield InputSet("at thresholds", leaves, cheap=True)
 
 
-def _at_tables(parties: Comparison, inputs: _Inputs, ledger: _Ledger, seed: int) -> Iterator[InputSet]:
-    """Every row of the tables by itself, of samples of length 1; with others where the source takes no such samples."""
+def _at_tables(parties: Comparison, inputs: _Inputs, ledger: _Ledger, seed: int) -> Iterator[Iterable[InputSet]]:
+    """Every row of the tables by itself; before those of a vocabulary its first ones, which tell what a row takes."""
     looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
-    if not looked_up:
-        return
+    for part, words in ((_PART, "the first rows of tables"), (1, "every row of tables")):
+        if looked_up and (part == 1 or (inputs.batch and max(looked_up.values()) > _LONG)):
+            asked = {place: ceil(rows / part) for place, rows in looked_up.items()}
+            yield _at_rows(asked, words, inputs, ledger, seed)
+
+
+def _at_rows(
+    looked_up: Mapping[int, int], words: str, inputs: _Inputs, ledger: _Ledger, seed: int
+) -> Iterator[InputSet]:
+    """So many rows of the tables, in samples of length 1; with others where the source takes no such samples."""
     rows = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
     short = rows | alone(rows, [name for name in rows if name not in inputs.batch], inputs.steps)
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
         times = max((sizes[name] // one[name] for name in inputs.batch if one[name]), default=1)
-        words = "every row of tables" if lookups.all_asked(looked_up, like, times) else "as many rows of tables as fit"
-        if not ledger.allows(labelled(words, sizes), _bytes(like) * times):
+        named = labelled(words if lookups.all_asked(looked_up, like, times) else "as many rows of tables as fit", sizes)
+        if not ledger.allows(named, _bytes(like) * times):
             return  # before it is drawn: the other inputs get as many rows
-        for item in _at_plan(inputs, ((), ()), None, words, (sizes,), "ordinary", seed):
+        for item in inputs.at(named, sizes, "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
@@ -295,7 +305,7 @@ class _Ledger:
         # Where nothing is left to chance an output is the source's or it is not: no further run tells.
         run = min(expected, later)
         judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
-        soon = spent + expected <= self._end or (spent < self._end and later < SECONDS / 2)
+        soon = spent + run <= self._end or (spent < self._end and later < SECONDS / 2)
         return soon and judged <= left_elsewhere()
 
     def _asked(self) -> bool:
