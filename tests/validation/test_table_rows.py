@@ -130,3 +130,44 @@ def test_a_mean_of_float32_has_the_digits_of_float32():
 
     model = RadiusNeighborsRegressor(2.0).fit(TABLE, TABLE[:, 0])
     assert onnxport.convert(model, inputs=TABLE[:1]).report.passed
+
+
+def fitted_labels(kind):
+    """An estimator that gives labels alone, and its array of weights."""
+    if kind == "centres":
+        from sklearn.cluster import KMeans
+
+        return KMeans(4, random_state=0).fit(TABLE), "cluster_centers_"
+    from sklearn.linear_model import RidgeClassifier
+
+    labels = (TABLE.sum(axis=1) > 0).astype(int) + (0 if kind == "two labels" else TABLE[:, 0] > 0.5)
+    return RidgeClassifier().fit(TABLE, labels), "coef_"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["two labels", "labels", "centres"])
+def test_a_boundary_of_labels_that_moved_is_seen(kind, place):
+    """Of few rows hardly any lies so near a boundary that its label tells."""
+    estimator, weights = fitted_labels(kind)
+    given, moved = TABLE[:2], copy.deepcopy(estimator)
+    getattr(moved, weights).reshape(-1, 3)[-1, place] += 0.02
+    report = onnxport.convert(estimator, inputs=given).report
+    assert report.passed
+    assert "at boundaries" in names(report)
+    other = onnxport.convert(moved, inputs=given, validate=False)
+    assert onnxport.validate(estimator, other, given).verdict == "failed"
+
+
+def test_boundaries_lie_between_rows_whose_words_stay():
+    from onnxport.validation.input_sets.boundaries import rows_at_boundaries
+
+    numbers, words = np.linspace(-1, 1, 20)[:, None], np.resize(np.array([["a"], ["b"]], object), (20, 1))
+    low, kept = rows_at_boundaries(
+        lambda leaves: [(leaves[0][:, 0] > np.where(leaves[1][:, 0] == "a", 0.3, -0.4))],
+        (numbers, words),
+        np.random.default_rng(0),
+    )
+    limits = np.where(kept[:, 0] == "a", 0.3, -0.4)
+    assert set(kept[:, 0].tolist()) == {"a", "b"}
+    assert np.abs(low[:, 0] - limits).max() < 2 / 4096
+    assert rows_at_boundaries(lambda leaves: [np.zeros(len(leaves[0]))], (numbers, words), rng) is None

@@ -20,6 +20,7 @@ from onnxport.validation.branches import Branches
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs
+from onnxport.validation.input_sets.boundaries import rows_at_boundaries
 from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
@@ -96,7 +97,7 @@ def source_runs(
     branches = Branches.of(parties)
     if branches is not None:
         branches.note(first.inputs)
-    further = _further(parties, inputs, first.inputs, seed, ledger)
+    further = _further(parties, inputs, first, seed, ledger)
     for candidates in chain(further, _on_other_ways(branches, first.inputs)):
         if parties.source.stopped:
             notes.append(f"further inputs were left out: {parties.source.stopped}")
@@ -131,7 +132,7 @@ def _inputs(parties: Comparison, seed: int) -> _Inputs:
 
 
 def _further(
-    parties: Comparison, inputs: _Inputs, first: InputSet, seed: int, ledger: _Ledger
+    parties: Comparison, inputs: _Inputs, first: SourceRun, seed: int, ledger: _Ledger
 ) -> Iterator[Iterable[InputSet]]:
     """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
     if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
@@ -140,6 +141,8 @@ def _further(
         yield from ([item] for item in sets if _rows_fit(item, parties.specs))
         yield (item for item in _other_rows(parties, inputs, seed) if _rows_fit(item, parties.specs))
         yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
+        if not any(is_floating(np.asarray(value).dtype) for _, value in first.outputs):
+            yield (item for item in _at_boundaries(parties, inputs, ledger, seed) if _rows_fit(item, parties.specs))
         return
     metadata = parties.graph.metadata_props if parties.graph is not None else {}
     excluded = [sizes for sizes in decisions.read(metadata) if sizes.keys() <= inputs.sizes.keys()]
@@ -173,7 +176,7 @@ def _further(
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
     if parties.graph is None or not defined_on_nan(parties.graph.graph, products=products):
         return
-    if parties.source.computes_complex(parties.source_leaves(first.leaves)):
+    if parties.source.computes_complex(parties.source_leaves(first.inputs.leaves)):
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield at("not finite", (few, inputs.sizes), "not finite", seed)
@@ -193,6 +196,27 @@ def _other_rows(parties: Comparison, inputs: GivenInputs, seed: int) -> Iterator
         (order.index(leaf), place): item for (leaf, place), item in parties.source.categories.items() if leaf in order
     }
     return other_rows(inputs.leaves, values, known, count=fixed[0] if fixed else None, seed=seed)
+
+
+def _at_boundaries(parties: Comparison, inputs: GivenInputs, ledger: _Ledger, seed: int) -> Iterator[InputSet]:
+    """Rows between which the source's labels change, near those given and those that nobody gave."""
+
+    def labels_of(leaves: Sequence[Any]) -> list[np.ndarray]:
+        if not ledger.allows("at boundaries", 0, cheap=True):
+            raise TimeoutError
+        return [np.asarray(value) for _, value in parties.source.run(parties.source_leaves(tuple(leaves)))]
+
+    others = next(_other_rows(parties, inputs, seed), None)
+    near = [inputs.leaves, *([others.leaves] if others is not None else [])]
+    try:
+        rows = [np.concatenate(leaf) for leaf in zip(*near, strict=True)]
+        at_both_sides = rows_at_boundaries(labels_of, rows, np.random.default_rng(seed))
+    except (
+        Exception
+    ):  # of whatever estimator: rows that it can't run on, labels that are not one for each row; or no time
+        return
+    if at_both_sides is not None:
+        yield InputSet("at boundaries", at_both_sides, cheap=True)
 
 
 def _rows_fit(item: InputSet, specs: Sequence[InputSpec] | None) -> bool:
