@@ -57,10 +57,11 @@ def inquiry_on(parties: Comparison, item: InputSet, *, failed: bool) -> Inquiry:
     feeds = {spec.name: leaf for spec, leaf in zip(parties.specs, item.leaves, strict=True)}
     operators: dict[int, OperatorError] = {}
     worst: list[tuple[tuple[float, ...], LocalRun]] = []
+    rough = parties.source.inner_means_lie_a_step_apart
 
     def take(place: int, run: LocalRun, own: Any) -> None:
         # Where the outputs agree, what the runtime's own rounding explains is no operator to look at.
-        differs = run.report.verdict == "fail" and (failed or not is_rounding(run))
+        differs = run.report.verdict == "fail" and (failed or not is_rounding(run, rough_means=rough))
         operators[place] = described = _described(run, differs, _distance(run.expected, own))
         # The first that differs, else the one that takes most of its budget.
         rank = (0.0, place) if described.differs else (1.0, -described.share, place)

@@ -298,3 +298,37 @@ def test_inner_values_where_channels_are_as_many_as_rows(tmp_path, setup):
     report = onnxport.convert(written(tmp_path / "still.tflite", function_of(body, (2, 8, 8, 8)), setup=setup)).report
     assert report.verdict == "passed", report
     assert any("inner values were compared too, and agree" in note for note in report.notes), report
+
+
+def test_inner_means_of_whole_numbers_lie_a_step_apart(tmp_path):
+    """TFLite's own kernel of a mean rounds otherwise than XNNPACK's, by which the outputs are compared."""
+    kernel, dense = weights(3, 3, 3, 64), 1e-7 * weights(64, 4)
+
+    def body(x):
+        x = tf.nn.relu6(tf.nn.conv2d(x, kernel, 1, "SAME") + 3.0)
+        return tf.reshape(tf.reduce_mean(x, [1, 2], keepdims=True), [-1, 64]) @ dense + 1.0
+
+    setup = whole_outside(tf.float32)
+    report = onnxport.convert(written(tmp_path / "mean.tflite", function_of(body, [1, 9, 8, 3]), setup=setup)).report
+    assert report.verdict == "passed", report
+    assert any("inner values were compared too, and agree" in note for note in report.notes), report
+
+
+def test_a_softmax_of_small_steps_does_not_end_the_process(tmp_path):
+    """TFLite's reference kernel aborts there."""
+    from onnxport.validation.runners.base import Example
+    from onnxport.validation.runners.tensorflow_lite import LiteRunner
+
+    small = 1e-9 * weights(216, 5)
+
+    def scores(by, name):
+        body = function_of(lambda x: tf.nn.softmax(tf.reshape(x, [1, 216]) @ by), [1, 9, 8, 3])
+        return load(written(tmp_path / name, body, setup=whole_outside(tf.float32)))
+
+    usual, odd = scores(1e9 * small, "usual.tflite"), scores(small, "odd.tflite")
+    assert odd.ends_reference_kernels
+    assert not usual.ends_reference_kernels
+    image = np.ones((1, 9, 8, 3), np.float32)
+    runner = LiteRunner(odd, None, Example(("x0",), (image,)))
+    ((_, result),) = runner.run_moved((image,), 1, seed=1)
+    np.testing.assert_allclose(result, np.full((1, 5), 0.2), atol=0.01)

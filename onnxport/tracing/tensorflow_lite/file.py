@@ -30,6 +30,7 @@ _TYPES: dict[int, tf.DType] = {
 _TYPE_NAMES = {code: name.lower() for name, code in vars(schema.TensorType).items() if name.isupper()}
 FLOAT32: int = schema.TensorType.FLOAT32
 _MOST_RANK = 32
+_SOFTMAX_SCALE = 0.99 * 2**26  # less than the kernel's own 2**26: a proof moves scales by some units in the last place
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class LiteFile:
     def with_content(self, change: Callable[[LiteFile, Any], Any]) -> Self:
         """The file as `change` gives its content."""
         result = copy(self)
-        for name in ("rewritten", "has_steps", "signatures"):  # of the old content
+        for name in ("rewritten", "has_steps", "ends_reference_kernels", "signatures"):  # of the old content
             result.__dict__.pop(name, None)
         result._content, result._graphs = change(self, self._content), {}
         return result
@@ -159,6 +160,19 @@ class LiteFile:
         """Whether a tensor is quantised."""
         graphs = range(self.graphs)
         return any(item.steps is not None for index in graphs for item in self.graph(index).tensors)
+
+    @cached_property
+    def ends_reference_kernels(self) -> bool:
+        """Whether a softmax reads numbers of steps so small that TFLite's reference kernel ends the process.
+
+        It asks for scale * beta * 2**26 > 1 (``PreprocessSoftmaxScaling``); the logits of an untrained model can be smaller.
+        """
+        graphs = (self.graph(index) for index in range(self.graphs))
+        return any(
+            op.code in ("SOFTMAX", "LOG_SOFTMAX") and _least_scale(graph, op) * _SOFTMAX_SCALE <= 1.0
+            for graph in graphs
+            for op in graph.operators
+        )
 
     @property
     def longest_sum(self) -> int:
@@ -280,6 +294,13 @@ class LiteFile:
         if zero_point.size != scale.size or not fits or not np.all(np.isfinite(scale)) or np.any(scale < 0):
             raise damaged(self.title, f"tensor {name!r} has {scale.size} scales and {zero_point.size} zero points")
         return Steps(scale, zero_point, axis)
+
+
+def _least_scale(graph: Graph, op: Operator) -> float:
+    """The smallest step of what an operator reads, times beta where it has one; infinite where nothing is in steps."""
+    steps = [graph.tensors[number].steps for number in op.inputs if 0 <= number < len(graph.tensors)]
+    scales = [float(item.scale.min()) for item in steps if item is not None]
+    return min(scales, default=math.inf) * float(getattr(op.options, "beta", 1.0) or 1.0)
 
 
 def array_of(title: str, tensor: Tensor) -> np.ndarray:

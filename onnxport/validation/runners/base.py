@@ -83,6 +83,8 @@ class Runner(ABC):
     products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
     # An inner value may have its channels last where the graph has them second, or a type of other width.
     inner_forms_vary: ClassVar[bool] = False
+    # Inner means of numbers in steps may lie a step apart anywhere.
+    inner_means_lie_a_step_apart: ClassVar[bool] = False
     # How the operators are spelled whose results inner values are; a graph may have been traced elsewhere. Empty for any.
     inner_operators: str = ""
     # An inner operator has the same name in each trace. PyTorch numbers its nodes, of which the converted trace may have more.
