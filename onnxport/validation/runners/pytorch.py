@@ -223,13 +223,13 @@ class _Each(TorchDispatchMode):
         """True: else torch.cond, which compiles itself, is not compiled under the mode, nor ever after (torch 2.13)."""
         return True
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._through(func, args, func(*args, **(kwargs or {})))
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """False: to be skipped torch's compiler would be loaded, a second or more in a process that compiles nothing."""
         return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._through(func, args, func(*args, **(kwargs or {})))
 
 
 def coarsest(run: Callable[[], object]) -> float | None:
