@@ -44,7 +44,7 @@ _OUTPUT_BYTES = (
 # Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
 # and its moved runs cost so many times what one run does, unless that is next to nothing.
 _JUDGEMENT, _QUICK = 20, 0.02
-_LONG, _PART = 4096, 32  # a table with more rows than 4,096 is asked for the first 32nd of them before the whole
+_LONG, _PART = 4096, 16  # a table with more rows than 4,096 is asked for the first 16th of them before the whole
 _TREE_ROWS = 32  # rows drawn for trees, from which those at their thresholds come
 
 
@@ -329,7 +329,7 @@ class _Ledger:
         # Where nothing is left to chance an output is the source's or it is not: no further run tells.
         run = min(expected, later)
         judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
-        soon = spent + run <= self._end or (spent < self._end and later < SECONDS / 2)
+        soon = spent + expected <= self._end or (spent < self._end and later < SECONDS / 2)
         return soon and judged <= left_elsewhere()
 
     def _asked(self) -> bool:
