@@ -171,3 +171,17 @@ def test_boundaries_lie_between_rows_whose_words_stay():
     assert set(kept[:, 0].tolist()) == {"a", "b"}
     assert np.abs(low[:, 0] - limits).max() < 2 / 4096
     assert rows_at_boundaries(lambda leaves: [np.zeros(len(leaves[0]))], (numbers, words), rng) is None
+
+
+def test_boundaries_are_looked_for_between_few_of_many_rows():
+    """The pairs of all rows that a user gives can be millions."""
+    from onnxport.validation.input_sets.boundaries import rows_at_boundaries
+
+    seen = []
+
+    def labels_of(leaves):
+        seen.append(len(leaves[0]))
+        return [leaves[0][:, 0] > 0.3]
+
+    assert rows_at_boundaries(labels_of, (np.linspace(-1, 1, 2000)[:, None],), np.random.default_rng(0)) is not None
+    assert max(seen) <= 128

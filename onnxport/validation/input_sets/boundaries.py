@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+_ROWS = 128  # among which pairs are formed: of all rows that a user gives they can be millions
 _PAIRS = 24  # pairs of rows with unlike labels between which a boundary is looked for
 _HALVINGS = 12  # the two rows of a pair come to lie 1/4096 of their distance apart: far more than float32 rounds
 
@@ -22,12 +23,14 @@ def rows_at_boundaries(
     """
     if not any(leaf.dtype.kind == "f" for leaf in leaves):
         return None
+    near = rng.permutation(len(leaves[0]))[:_ROWS]
+    leaves = [leaf[near] for leaf in leaves]
     labels = labels_of(leaves)
     first, second = np.triu_indices(len(leaves[0]), 1)
     unlike = ~_alike([item[first] for item in labels], [item[second] for item in labels])
     chosen = rng.permutation(np.flatnonzero(unlike))[:_PAIRS]
     low = [leaf[first[chosen]] for leaf in leaves]
-    high = [leaf[second[chosen]] if leaf.dtype.kind == "f" else near for leaf, near in zip(leaves, low, strict=True)]
+    high = [leaf[second[chosen]] if leaf.dtype.kind == "f" else kept for leaf, kept in zip(leaves, low, strict=True)]
     if not len(chosen):
         return None
     held = labels_of(low)

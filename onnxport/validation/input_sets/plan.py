@@ -141,7 +141,7 @@ def _further(
         yield from ([item] for item in sets if _rows_fit(item, parties.specs))
         yield (item for item in _other_rows(parties, inputs, seed) if _rows_fit(item, parties.specs))
         yield (item for item in _at_thresholds(parties, inputs, seed) if _rows_fit(item, parties.specs))
-        if not any(is_floating(np.asarray(value).dtype) for _, value in first.outputs):
+        if all(isinstance(value, np.ndarray) and not is_floating(value.dtype) for _, value in first.outputs):
             yield (item for item in _at_boundaries(parties, inputs, ledger, seed) if _rows_fit(item, parties.specs))
         return
     metadata = parties.graph.metadata_props if parties.graph is not None else {}
@@ -211,9 +211,7 @@ def _at_boundaries(parties: Comparison, inputs: GivenInputs, ledger: _Ledger, se
     try:
         rows = [np.concatenate(leaf) for leaf in zip(*near, strict=True)]
         at_both_sides = rows_at_boundaries(labels_of, rows, np.random.default_rng(seed))
-    except (
-        Exception
-    ):  # of whatever estimator: rows that it can't run on, labels that are not one for each row; or no time
+    except Exception:  # of whatever estimator: it can't run on them, or gives not one label a row; or there is no time
         return
     if at_both_sides is not None:
         yield InputSet("at boundaries", at_both_sides, cheap=True)

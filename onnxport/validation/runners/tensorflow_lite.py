@@ -61,7 +61,7 @@ class LiteRunner(Runner):
         content = self._model.moved(lambda array: tolerance.nudge(array, units, rng))
         kernels = _KERNELS[seed % len(_KERNELS)]
         if kernels == _RESOLVERS.BUILTIN_REF and (not self._model.has_steps or self._model.ends_reference_kernels):
-            kernels = _RESOLVERS.AUTO  # of real numbers the slow kernels show nothing that the others don't
+            kernels = _RESOLVERS.AUTO  # the slow kernels show nothing more of real numbers, or would end the process
         usual, self._interpreter = self._interpreter, _interpreter(content, kernels)
         try:
             return self.run(leaves)
