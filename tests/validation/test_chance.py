@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 import onnxport
-from onnxport.validation.input_sets import plan
+from onnxport.validation.input_sets import ledger
 
 HEAD = '<ir_version: 10, opset_import: ["" : 15]> g (float[N, 5] x) => (float[N, 5] y) '
 DRAW = "r = RandomUniformLike(x) b = Less(r, x) y = Cast <to = 1> (b)"
@@ -133,7 +133,7 @@ def test_bernoulli_of_a_file_is_judged_by_the_specification():
 def test_a_slow_machine_proves_a_draw_too(monkeypatch):
     """The first set's price holds 128 runs of the draw: times 20 it is more than a file's runs may take."""
     pytest.importorskip("torch", reason="PyTorch is an extra")
-    monkeypatch.setattr(plan, "_QUICK", 0.0)
-    monkeypatch.setattr(plan, "_JUDGEMENT", 1e9)
+    monkeypatch.setattr(ledger, "_QUICK", 0.0)
+    monkeypatch.setattr(ledger, "_JUDGEMENT", 1e9)
     report = onnxport.convert(model("y = Bernoulli(x)"), to="pytorch").onnxport_report
     assert report.verdict == "passed", report

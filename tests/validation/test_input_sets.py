@@ -332,10 +332,10 @@ def test_sums_over_the_last_axis_of_a_file_are_proved(opset):
 
 
 def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):
-    from onnxport.validation.input_sets import plan
+    from onnxport.validation.input_sets import ledger
 
-    monkeypatch.setattr(plan, "SECONDS", 0.0)
-    monkeypatch.setattr(plan, "TIMES", 0.0)
+    monkeypatch.setattr(ledger, "_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "_TIMES", 0.0)
     model = graph(lambda op, x: op.Relu(x), X)
     report = onnxport.validate(model, model, (ROWS["x"],))
     assert [item.name for item in report.sets] == ["given"]
@@ -343,10 +343,10 @@ def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):
 
 
 def test_of_what_there_is_no_time_for_one_candidate_a_set_is_drawn(monkeypatch):
-    from onnxport.validation.input_sets import plan
+    from onnxport.validation.input_sets import ledger
 
-    monkeypatch.setattr(plan, "SECONDS", 0.0)
-    monkeypatch.setattr(plan, "TIMES", 0.0)
+    monkeypatch.setattr(ledger, "_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "_TIMES", 0.0)
     drawn = []
     model = graph(lambda op, x: op.Relu(x), X)
     draw = DrawnInputs._draw
@@ -357,10 +357,10 @@ def test_of_what_there_is_no_time_for_one_candidate_a_set_is_drawn(monkeypatch):
 
 
 def test_a_set_of_other_sizes_for_which_there_is_no_time_is_not_drawn(monkeypatch):
-    from onnxport.validation.input_sets import given, plan
+    from onnxport.validation.input_sets import given, ledger
 
-    monkeypatch.setattr(plan, "_BYTES", 3 * ROWS["x"].nbytes)
-    monkeypatch.setattr(plan, "_BYTES_TIMES", 1)
+    monkeypatch.setattr(ledger, "_BYTES", 3 * ROWS["x"].nbytes)
+    monkeypatch.setattr(ledger, "_BYTES_TIMES", 1)
     drawn = []
     vary = given.vary
     monkeypatch.setattr(given, "vary", lambda leaf, rng: drawn.append(leaf.shape[0]) or vary(leaf, rng))

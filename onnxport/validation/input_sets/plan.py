@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -14,7 +14,6 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError, OnnxportError, first_line, reason_of
 from onnxport.graph import decisions
-from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
 from onnxport.graph.provenance import user_line
 from onnxport.validation.branches import Branches
 from onnxport.validation.comparison import is_floating
@@ -25,6 +24,7 @@ from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
+from onnxport.validation.input_sets.ledger import Ledger, bytes_of
 from onnxport.validation.input_sets.masks import unmasked
 from onnxport.validation.input_sets.sizes import alone, labelled, plans
 from onnxport.validation.input_sets.tables import other_rows, table_sets
@@ -34,16 +34,7 @@ from onnxport.validation.runners import Outputs, Runner
 from onnxport.validation.runners.base import InputSpec
 from onnxport.validation.surroundings import Reading, readings_of
 
-# The sets beyond the first one may take this many seconds, or this many times the first one's, whichever is more.
-SECONDS, TIMES = 1.0, 3.0
-# ... and hold this many bytes, or this many times the first one's.
-_BYTES, _BYTES_TIMES = 64 << 20, 4
-_OUTPUT_BYTES = (
-    128 << 20
-)  # ... and give this many, or as many times the first one's: both sides give them, some several times
-# Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
-# and its moved runs cost so many times what one run does, unless that is next to nothing.
-_JUDGEMENT, _QUICK = 20, 0.02
+SECONDS = 1.0  # a search for a first set on which each output has a number takes so long
 _LONG, _PART = 4096, 16  # a table with more rows than 4,096 is asked for the first 16th of them before the whole
 _TREE_ROWS = 32  # rows drawn for trees, from which those at their thresholds come
 
@@ -80,7 +71,7 @@ def source_runs(
         SourceCannotRun: it runs on none of those that were drawn.
     """
     inputs = _inputs(parties, seed)
-    ledger = _Ledger()
+    ledger = Ledger()
     with readings_of(readings is not None and parties.source.graph is None) as read:
         first = _telling_run(parties, inputs, notes)
     if readings is not None:
@@ -93,12 +84,13 @@ def source_runs(
         raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
     inputs.settle(first.inputs)
     yield first
-    ledger.open(first, again=partial(_run_again, parties, first.inputs))
+    ledger.open(first.inputs, first.outputs, again=partial(_run_again, parties, first.inputs))
     branches = Branches.of(parties)
     if branches is not None:
         branches.note(first.inputs)
-    further = _further(parties, inputs, first, seed, ledger)
-    for candidates in chain(further, _on_other_ways(branches, first.inputs)):
+    further = partial(_further, parties, inputs, first, seed, ledger)
+    once_more = chain.from_iterable(further() for _ in ledger.second_turn())
+    for candidates in chain(further(), once_more, _on_other_ways(branches, first.inputs)):
         if parties.source.stopped:
             notes.append(f"further inputs were left out: {parties.source.stopped}")
             break
@@ -110,12 +102,12 @@ def source_runs(
             continue
         if run is not None:
             yield run
-            ledger.learn(run.inputs, ledger.spent() - before)
+            ledger.learn(run.inputs, run.seconds, ledger.spent() - before)
             if branches is not None:
                 branches.note(run.inputs)
     notes += branches.notes() if branches is not None else ()
     if ledger.left_out:
-        notes.append(f"left out for time: {', '.join(dict.fromkeys(ledger.left_out))}")
+        notes.append(f"left out for time: {', '.join(ledger.left_out)}")
 
 
 def _inputs(parties: Comparison, seed: int) -> _Inputs:
@@ -132,7 +124,7 @@ def _inputs(parties: Comparison, seed: int) -> _Inputs:
 
 
 def _further(
-    parties: Comparison, inputs: _Inputs, first: SourceRun, seed: int, ledger: _Ledger
+    parties: Comparison, inputs: _Inputs, first: SourceRun, seed: int, ledger: Ledger
 ) -> Iterator[Iterable[InputSet]]:
     """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
     if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
@@ -198,7 +190,7 @@ def _other_rows(parties: Comparison, inputs: GivenInputs, seed: int) -> Iterator
     return other_rows(inputs.leaves, values, known, count=fixed[0] if fixed else None, seed=seed)
 
 
-def _at_boundaries(parties: Comparison, inputs: GivenInputs, ledger: _Ledger, seed: int) -> Iterator[InputSet]:
+def _at_boundaries(parties: Comparison, inputs: GivenInputs, ledger: Ledger, seed: int) -> Iterator[InputSet]:
     """Rows between which the source's labels change, near those given and those that nobody gave."""
 
     def labels_of(leaves: Sequence[Any]) -> list[np.ndarray]:
@@ -237,7 +229,7 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
         yield InputSet("at thresholds", leaves, cheap=True)
 
 
-def _at_tables(parties: Comparison, inputs: _Inputs, ledger: _Ledger, seed: int) -> Iterator[Iterable[InputSet]]:
+def _at_tables(parties: Comparison, inputs: _Inputs, ledger: Ledger, seed: int) -> Iterator[Iterable[InputSet]]:
     """Every row of the tables by itself; before those of a vocabulary its first ones, which tell what a row takes."""
     looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
     for part, words in ((_PART, "the first rows of tables"), (1, "every row of tables")):
@@ -247,7 +239,7 @@ def _at_tables(parties: Comparison, inputs: _Inputs, ledger: _Ledger, seed: int)
 
 
 def _at_rows(
-    looked_up: Mapping[int, int], words: str, inputs: _Inputs, ledger: _Ledger, seed: int
+    looked_up: Mapping[int, int], words: str, inputs: _Inputs, ledger: Ledger, seed: int
 ) -> Iterator[InputSet]:
     """So many rows of the tables, in samples of length 1; with others where the source takes no such samples."""
     rows = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
@@ -257,7 +249,7 @@ def _at_rows(
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
         times = max((sizes[name] // one[name] for name in inputs.batch if one[name]), default=1)
         named = labelled(words if lookups.all_asked(looked_up, like, times) else "as many rows of tables as fit", sizes)
-        if not ledger.allows(named, _bytes(like) * times):
+        if not ledger.allows(named, bytes_of(like) * times):
             return  # before it is drawn: the other inputs get as many rows
         for item in inputs.at(named, sizes, "ordinary", seed):
             yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
@@ -266,7 +258,7 @@ def _at_rows(
 def _at_plan(
     inputs: _Inputs,
     excluded: _Excluded,
-    ledger: _Ledger | None,
+    ledger: Ledger | None,
     words: str,
     candidates: Iterable[Mapping[str, int]],
     kind: Kind,
@@ -280,85 +272,6 @@ def _at_plan(
         beyond = any(item.items() <= sizes.items() for item in others) or any(item.broken(sizes) for item in conditions)
         for item in inputs.at(labelled(words, sizes), sizes, kind, seed):
             yield replace(item, beyond=beyond)
-
-
-class _Ledger:
-    """Keeps the sets beyond the first one within their time and memory."""
-
-    def __init__(self) -> None:
-        self._started = (time.perf_counter(), time.process_time(), spent_elsewhere())
-        self._first, self._outputs = 1, 0  # bytes
-        self._seconds, self._end = 0.0, 0.0
-        self._later = float("inf")  # what a set like the first has taken since
-        self._again: Callable[[], bool] | None = None
-        self.left_out: list[str] = []
-
-    def open(self, first: SourceRun, again: Callable[[], bool] | None = None) -> None:
-        """Takes the time and sizes of the first set, which has run and been judged; `again` runs both sides on it once more."""
-        self._again = again
-        self._first = max(_bytes(first.inputs.leaves), 1)
-        self._outputs = _bytes(value for _, value in first.outputs)
-        self._seconds = self.spent()
-        self._end = self._seconds + max(SECONDS, TIMES * self._seconds)
-
-    def affordable(self, candidates: Iterable[InputSet]) -> Iterator[InputSet]:
-        """Those candidates that are small enough and that there is time for, going by the first set's."""
-        for item in candidates:
-            if self.allows(item.name, _bytes(item.leaves), cheap=item.cheap, certain=item.certain):
-                yield item
-            elif self.spent() > self._end:  # drawing the others takes time too
-                return
-
-    def allows(self, name: str, size: int, *, cheap: bool = False, certain: bool = False) -> bool:
-        """Whether a set of so many bytes is small enough and there is time for it; one that is not is left out."""
-        share = self._share(size, cheap=cheap)
-        given = self._outputs * size / self._first
-        large = size > max(_BYTES, _BYTES_TIMES * self._first) or given > max(
-            _OUTPUT_BYTES, _BYTES_TIMES * self._outputs
-        )
-        if large or not (self._in_time(share, certain) or (self._asked() and self._in_time(share, certain))):
-            self.left_out.append(name)
-            return False
-        return True
-
-    def _in_time(self, share: float, certain: bool) -> bool:
-        """Whether so many times the first set's work can be done and judged in the time that is left."""
-        expected, later, spent = self._seconds * share, self._later * share, self.spent()
-        # Where nothing is left to chance an output is the source's or it is not: no further run tells.
-        run = min(expected, later)
-        judged = _JUDGEMENT * run if run > _QUICK and not certain else 0.0
-        soon = spent + expected <= self._end or (spent < self._end and later < SECONDS / 2)
-        return soon and judged <= left_elsewhere()
-
-    def _asked(self) -> bool:
-        """Whether one more run on the first set tells what a run takes that loads nothing; there is one at most, if in time."""
-        again, self._again = self._again, None
-        if again is None or self.spent() >= self._end or self._seconds > left_elsewhere() / 2:
-            return False
-        before = self.spent()
-        if again():
-            self._later = min(self._later, self.spent() - before)
-        return self._later < self._seconds
-
-    def learn(self, item: InputSet, seconds: float) -> None:
-        """Takes the time of a later set, which has run and been judged: the first one's holds what is done once, as loading."""
-        self._later = min(self._later, seconds / self._share(_bytes(item.leaves), cheap=item.cheap))
-
-    def _share(self, size: int, *, cheap: bool) -> float:
-        """How many times the first set's work a set of so many bytes is."""
-        return 1.0 if cheap else max(size / self._first, 0.2)
-
-    def spent(self) -> float:
-        """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""
-        wall, own, helper = self._started
-        return min(time.perf_counter() - wall, time.process_time() - own + spent_elsewhere() - helper)
-
-
-def _bytes(leaves: Iterable[Any]) -> int:
-    total = 0
-    for leaf in leaves:
-        total += _bytes(leaf) if isinstance(leaf, list) else int(getattr(leaf, "nbytes", 8))
-    return total
 
 
 def _as_declared(leaf: object, spec: InputSpec, source: Runner) -> Any:
