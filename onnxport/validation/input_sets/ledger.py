@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
@@ -40,17 +41,19 @@ class Ledger:
         self._closed = False  # whether a larger one than those to come has run
         self._tried: set[str] = set()
         self._ran: set[str] = set()
-        self._before: tuple[frozenset[str], frozenset[str]] = (
-            frozenset(),
-            frozenset(),
-        )  # tried and run in the first turn
+        # Tried and run in the first turn.
+        self._before: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
         self._waiting: list[tuple[float, bool]] = []  # how many times the first set's work, and whether it is certain
         self._refused: dict[int, list[str]] = {}  # names by group
 
     @property
     def left_out(self) -> list[str]:
         """The names of what was too large, or had no time."""
-        return list(dict.fromkeys(name for names in self._refused.values() for name in names))
+        return [name for name in dict.fromkeys(chain.from_iterable(self._refused.values())) if name not in self._ran]
+
+    def has_run(self, *words: str) -> bool:
+        """Whether a set has run whose name begins with any of these words."""
+        return any(name.startswith(words) for name in self._ran)
 
     def open(self, first: InputSet, outputs: Outputs, again: Callable[[], bool]) -> None:
         """Takes the time and sizes of the first set, which has run and been judged; `again` runs both sides on it once more."""

@@ -36,6 +36,7 @@ from onnxport.validation.surroundings import Reading, readings_of
 
 SECONDS = 1.0  # a search for a first set on which each output has a number takes so long
 _LONG, _PART = 4096, 16  # a table with more rows than 4,096 is asked for the first 16th of them before the whole
+_EVERY, _FITTING = "every row of tables", "as many rows of tables as fit"
 _TREE_ROWS = 32  # rows drawn for trees, from which those at their thresholds come
 
 
@@ -230,12 +231,20 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
 
 
 def _at_tables(parties: Comparison, inputs: _Inputs, ledger: Ledger, seed: int) -> Iterator[Iterable[InputSet]]:
-    """Every row of the tables by itself; before those of a vocabulary its first ones, which tell what a row takes."""
+    """Every row of the tables by itself; before them the first ones, which tell what a row takes.
+
+    Of a table that is no vocabulary the first ones run only where there seems to be no time for all.
+    """
     looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
-    for part, words in ((_PART, "the first rows of tables"), (1, "every row of tables")):
-        if looked_up and (part == 1 or (inputs.batch and max(looked_up.values()) > _LONG)):
-            asked = {place: ceil(rows / part) for place, rows in looked_up.items()}
-            yield _at_rows(asked, words, inputs, ledger, seed)
+    if not looked_up:
+        return
+    first = {place: ceil(rows / _PART) for place, rows in looked_up.items()}
+    few = _at_rows(first, "the first rows of tables", inputs, ledger, seed) if inputs.batch else ()
+    every = partial(_at_rows, looked_up, _EVERY, inputs, ledger, seed)
+    yield every() if max(looked_up.values()) <= _LONG else ()
+    missing = not ledger.has_run(_EVERY, _FITTING)
+    yield few if missing else ()
+    yield every() if missing else ()
 
 
 def _at_rows(
@@ -248,7 +257,7 @@ def _at_rows(
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
         times = max((sizes[name] // one[name] for name in inputs.batch if one[name]), default=1)
-        named = labelled(words if lookups.all_asked(looked_up, like, times) else "as many rows of tables as fit", sizes)
+        named = labelled(words if lookups.all_asked(looked_up, like, times) else _FITTING, sizes)
         if not ledger.allows(named, bytes_of(like) * times):
             return  # before it is drawn: the other inputs get as many rows
         for item in inputs.at(named, sizes, "ordinary", seed):
