@@ -20,6 +20,7 @@ _OUTPUT_BYTES = 128 << 20
 # Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
 # and its moved runs cost so many times what one run does, unless that is next to nothing.
 _JUDGEMENT, _QUICK = 20, 0.02
+_DEAR = 0.1  # where a run of the source takes as many seconds, one more is not worth what it adds to the times of later sets
 
 
 class Ledger:
@@ -131,9 +132,10 @@ class Ledger:
 
     def _worth_asking(self) -> bool:
         """Whether one more run on the first set is in time and may let a set in that waits, going by what the source takes."""
-        if self._again is None or self.spent() >= self._end or self._seconds > left_elsewhere() / 2:
+        late = self.spent() + min(self._seconds, self._later) > self._end
+        if self._again is None or late or self._seconds > left_elsewhere() / 2:
             return False
-        return any(self._in_time(*item, self._least) for item in self._waiting)
+        return self._least < _DEAR and any(self._in_time(*item, self._least) for item in self._waiting)
 
     def _asked(self) -> bool:
         """Whether one more run on the first set, of which there is one at most, tells that it takes less than the first."""
