@@ -170,3 +170,45 @@ def test_a_layer_that_is_called_twice_is_looked_at_more_closely():
         if node.op_type == "Tanh":
             node.op_type = "Sigmoid"
     assert onnxport.validate(model, proto).verdict == "unproved"
+
+
+@pytest.mark.keras
+def test_layers_are_compared_in_a_run_that_the_proof_makes_anyway(monkeypatch):
+    import keras
+
+    from onnxport.validation.runners import keras as runners
+
+    run, runs = runners.KerasRunner.run, []
+    monkeypatch.setattr(runners.KerasRunner, "run", lambda self, leaves: runs.append(self) or run(self, leaves))
+    keras.utils.set_random_seed(0)
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
+    report = onnxport.convert(model).report
+    assert "inner values were compared too, and agree" in notes_of(report)[0]
+    assert len(runs) == len(report.sets)
+
+
+@pytest.mark.keras
+@pytest.mark.parametrize("broken", ["a layer", "the comparison"])
+def test_a_run_in_which_layers_are_compared_gives_the_same_whatever_they_do(monkeypatch, broken):
+    """The outputs of that run are those of the set, and an error of the comparison is none of the model."""
+    import keras
+
+    from onnxport.errors import InvalidModelError
+    from onnxport.validation import inner_layers
+    from onnxport.validation.runners import keras as runners
+
+    keras.utils.set_random_seed(0)
+    model = keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=3, alpha=0.35)
+    names = [item.name for item in onnxport.convert(model).report.sets]
+
+    def failing(*args, **options):
+        raise InvalidModelError("no runtime loads it")
+        yield
+
+    if broken == "a layer":
+        monkeypatch.setattr(runners, "each_layer", failing)
+    else:
+        monkeypatch.setattr(inner_layers, "values_in_slices", failing)
+    report = onnxport.convert(model).report
+    assert report.passed
+    assert [item.name for item in report.sets] == names

@@ -59,8 +59,11 @@ def numbers(
         rows = [patterns[i % len(patterns)](shape[1:], rng) for i in range(min(shape[0], _DRAWN_ROWS))]
         drawn = np.resize(np.stack(rows), shape)
     else:
-        layers = np.stack([pattern(shape, rng) for pattern in patterns])
-        drawn = np.take_along_axis(layers, rng.integers(0, len(patterns), (1, *shape)), axis=0)[0]
+        drawn = np.empty(shape)
+        flat, kinds = drawn.reshape(-1), rng.integers(0, len(patterns), drawn.size, np.int8)
+        for kind, pattern in enumerate(patterns):
+            places = np.flatnonzero(kinds == kind)
+            flat[places] = pattern(places.shape, rng)
     if allowed is not None:
         drawn = np.clip(drawn, allowed.low, allowed.high)
     if narrow or dtype.itemsize <= 2:  # sums of their squares must not overflow
