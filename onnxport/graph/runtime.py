@@ -97,6 +97,8 @@ class Session:
 
         options = ort.SessionOptions()
         options.log_severity_level = 4
+        # Threads that go on waiting busily after a run would keep the cores from the framework that runs next in this process.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.intra_op_num_threads = threads
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
