@@ -32,6 +32,15 @@ def sorted_by_numpy(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.sort(x.numpy(), -1))
 
 
+@torch.library.custom_op("onnxport_tests::in_columns", mutates_args=())
+def in_columns(x: torch.Tensor) -> torch.Tensor:
+    result = torch.empty(x.shape[0], 3)
+    result[:, 0] = 1.0
+    result[:, 1:] = x.unsqueeze(1) * 2
+    result[:, 2].mul_(3)
+    return result
+
+
 @torch.library.custom_op("onnxport_tests::by_value", mutates_args=())
 def by_value(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.sum() > 0 else x - 1
@@ -40,6 +49,7 @@ def by_value(x: torch.Tensor) -> torch.Tensor:
 for _operator in (squared, by_rows, sorted_by_numpy, by_value):
     _operator.register_fake(lambda x, *_: torch.empty_like(x))
 projected.register_fake(lambda x, weight: (torch.empty_like(x), x.new_empty(x.shape[0], x.shape[1])))
+in_columns.register_fake(lambda x: x.new_empty(x.shape[0], 3))
 _WEIGHT = torch.eye(8) + 0.1
 
 
@@ -67,3 +77,12 @@ def test_a_body_that_asks_for_sizes_holds_for_the_given_one():
 def test_a_body_beyond_pytorchs_operators_is_refused(operator):
     with pytest.raises(UnsupportedOperator, match="onnxport_tests::"):
         onnxport.convert(lambda x: operator(x), inputs=(torch.randn(3, 4),))
+
+
+@pytest.mark.parametrize("call", [in_columns, torch.vander], ids=["a body of the user's", "one of torch's own"])
+def test_what_a_body_writes_into_a_part_of_a_tensor_stays_written(call):
+    """Also without a proof: the parts share the tensor's memory, which make_fx does not record."""
+    x = torch.randn(4)
+    converted = onnxport.convert(lambda x: call(x), inputs=(x,), validate=False)
+    np.testing.assert_allclose(converted(x.numpy()), call(x).numpy(), rtol=1e-5)
+    assert onnxport.convert(lambda x: call(x), inputs=(x,)).report.passed

@@ -106,6 +106,14 @@ def mutates(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and bool(written_arguments(target))
 
 
+def writes_to_view(node: torch.fx.Node) -> bool:
+    """Whether a call writes to a tensor that, by the schema of what gave it, may share the memory of another."""
+    if node.op != "call_function" or not mutates(node.target):
+        return False
+    written = (node.args[place] for place in written_arguments(node.target) if place < len(node.args))
+    return any(isinstance(item, torch.fx.Node) and _may_alias(item.target) for item in written)
+
+
 def written_before_read(node: torch.fx.Node) -> bool:
     """Whether the first use of an input is a write to all of it: whatever stood in it decides nothing."""
     users = (item for item in node.graph.nodes if node in item.all_input_nodes and "_assert_" not in str(item.target))

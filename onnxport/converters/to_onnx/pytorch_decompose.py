@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._library.custom_ops import OPDEFS
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from onnxport.tracing.pytorch_nodes import recorded
+from onnxport.converters.to_onnx.pytorch_aliases import writes_to_view
+from onnxport.tracing.pytorch_nodes import record, recorded
 
 Leaves = Callable[[Sequence[Any], dict[str, Any]], list[Any]]
 
@@ -93,10 +95,27 @@ def _traced(
     try:
         with torch.no_grad():
             module = make_fx(call, pre_dispatch=pre_dispatch)(*operands)
+            if any(writes_to_view(node) for node in module.graph.nodes):
+                _record_what_shares_memory(module, operands)
     except Exception:  # decompositions refuse some arguments with errors of every kind
         return None
     whole = any(item.op == "call_function" and item.target is target for item in module.graph.nodes)
     return None if whole else module
+
+
+def _record_what_shares_memory(module: torch.fx.GraphModule, operands: Sequence[Any]) -> None:
+    """Records the results of a run on the traced operands, of which views share their tensor's memory; make_fx records copies."""
+
+    class Recorder(torch.fx.Interpreter):
+        def run_node(self, n: torch.fx.Node) -> Any:
+            result = super().run_node(n)
+            if n.op == "call_function":
+                record(n, result)
+            return result
+
+    mode = next(item.fake_mode for item in operands if isinstance(item, FakeTensor))
+    with mode:
+        Recorder(module).run(*operands)
 
 
 def _fixed(operands: Sequence[Any]) -> int:
