@@ -200,3 +200,26 @@ def test_the_reference_evaluator_draws_anew_each_run_and_for_scalars_too(shape):
     assert first.dtype == np.float32
     assert not np.any(first == second)
     assert np.all((first >= 2) & (first < 3))
+
+
+def test_a_session_gives_the_bits_that_the_default_settings_give():
+    """How its threads wait decides no number."""
+    import onnxruntime
+
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((64, 3, 5, 5)).astype(np.float32)
+    nodes = [
+        h.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[5, 5]),
+        h.make_node("ReduceMean", ["c", "axes"], ["m"], keepdims=0),
+        h.make_node("Softmax", ["m"], ["y"]),
+    ]
+    axes = onnx.numpy_helper.from_array(np.asarray([2, 3]), "axes")
+    proto = model(
+        nodes,
+        [tensor("x", T.FLOAT, ("N", 3, 64, 64))],
+        [tensor("y", T.FLOAT, ("N", 64))],
+        initializers=[onnx.numpy_helper.from_array(weight, "w"), axes],
+    )
+    feeds = {"x": rng.standard_normal((4, 3, 64, 64)).astype(np.float32)}
+    usual = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(Session(proto).run(feeds)[0], usual.run(None, feeds)[0])
