@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,11 @@ from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.slices import values_in_slices
 from onnxport.validation import divergence
-from onnxport.validation.inner_layers import Layers, agreeing_layers
+from onnxport.validation.inner_layers import agreeing_layers
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
 from onnxport.validation.records import Divergence
-from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.onnx import OnnxRunner
-from onnxport.validation.unmoved import Movement
 
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
@@ -52,9 +50,9 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     more than rounding.
     """
     graph, feeds = _searched(parties, item)
-    if graph is None or parties.specs is None or not _can_be_compared(parties):
+    if graph is None or parties.specs is None or parties.tolerance.given or not parties.source.names_are_steady:
         return None
-    if parties.source.graph is None and (count := agreeing_layers(parties, item, graph, parties.specs)):
+    if count := agreeing_layers(parties, item, graph, parties.specs):
         return Inside(count, None)
     varies = parties.source.graph is None and parties.source.inner_forms_vary
     try:
@@ -79,48 +77,6 @@ def compared_inside(parties: Comparison, item: InputSet) -> Inside | None:
     except OnnxportError:
         return None
     return Inside(near, None) if near else None
-
-
-class InPassing:
-    """Runs the source; once its outputs hardly change with the inputs, it compares what the layers give in one of the runs.
-
-    Attributes:
-        count: how many layers agree; 0 where they were not compared, or not all do.
-        seconds: how long it took beside the runs themselves.
-    """
-
-    def __init__(self, parties: Comparison, movement: Movement) -> None:
-        self.count = 0
-        self.seconds = 0.0
-        self._parties = parties
-        self._movement = movement
-        self._wanted = _can_be_compared(parties) and parties.source.graph is None
-
-    def run(self, item: InputSet) -> Outputs:
-        """What the source gives on a set."""
-        leaves = self._parties.source_leaves(item.leaves)
-        if self._wanted and self._movement.unmoved:
-            self._wanted = False
-            outputs = self._compared(item, leaves)
-            if outputs is not None:
-                return outputs
-        return self._parties.source.run(leaves)
-
-    def _compared(self, item: InputSet, leaves: Sequence[Any]) -> Outputs | None:
-        graph, _ = _searched(self._parties, item)
-        if graph is None or self._parties.specs is None:
-            return None
-        layers = Layers(graph, self._parties.specs, item.leaves)
-        try:
-            outputs = self._parties.source.each_layer(leaves, layers.take)
-        except Exception:  # of the user's code: a run of it alone tells
-            return None
-        self.count, self.seconds = layers.agreeing, layers.seconds
-        return outputs
-
-
-def _can_be_compared(parties: Comparison) -> bool:
-    return not parties.tolerance.given and parties.source.names_are_steady
 
 
 def _searched(parties: Comparison, item: InputSet) -> tuple[ir.Model | None, dict[str, Any]]:

@@ -24,7 +24,7 @@ from onnxport.graph.runtime import Session
 from onnxport.progress import stage
 from onnxport.validation.details import Details, Sample, details_wanted
 from onnxport.validation.evidence import Pair
-from onnxport.validation.inner_values import InPassing, Inside, compared_inside, divergent_node
+from onnxport.validation.inner_values import compared_inside, divergent_node
 from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.masks import choice_by_masks
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
@@ -76,10 +76,9 @@ def compare(
     samples: list[Sample] | None = [] if details_wanted() else None
     readings: list[Reading] = []
     movement = Movement()
-    passing = InPassing(parties, movement)
     try:
         usual: Outputs = []
-        for run in source_runs(parties, seed, remarks, readings, passing):
+        for run in source_runs(parties, seed, remarks, readings):
             stage(f"proving: {run.inputs.name}")
             usual = usual or run.outputs
             movement.add(run.outputs)
@@ -112,7 +111,7 @@ def compare(
     inside = ""
     if ran and not failed and (unmoved := movement.named([output.name for output in ran[0][1].outputs])):
         stage("comparing inner values")
-        inner = Inside(passing.count, None) if passing.count else compared_inside(parties, ran[0][0])
+        inner = compared_inside(parties, ran[0][0])
         divergence = inner.wrong if inner is not None else None
         inside = wrong_inside(unmoved, divergence) if divergence is not None else ""
         remarks += [] if divergence is not None else [little_shown(unmoved, inner.count if inner is not None else 0)]

@@ -37,7 +37,6 @@ class Ledger:
         self._later = float("inf")  # what a set like the first has taken since
         self._least = 0.0  # what the source alone has taken of it, where that is known
         self._again: Callable[[], bool] | None = None
-        self.aside = 0.0  # seconds that went to something else
         self._last = False
         self._group = 0  # the number of those candidates of which one is wanted, the same in both turns
         self._closed = False  # whether a larger one than those to come has run
@@ -119,7 +118,7 @@ class Ledger:
     def spent(self) -> float:
         """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""
         wall, own, helper = self._started
-        return min(time.perf_counter() - wall, time.process_time() - own + spent_elsewhere() - helper) - self.aside
+        return min(time.perf_counter() - wall, time.process_time() - own + spent_elsewhere() - helper)
 
     def _in_time(self, share: float, certain: bool, price: float | None = None) -> bool:
         """Whether so many times the first set's work, of this price or the known one, can be done in the time that is left."""

@@ -17,7 +17,6 @@ from onnxport.graph import decisions
 from onnxport.graph.provenance import user_line
 from onnxport.validation.branches import Branches
 from onnxport.validation.comparison import is_floating
-from onnxport.validation.inner_values import InPassing
 from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs
 from onnxport.validation.input_sets.boundaries import rows_at_boundaries
@@ -64,11 +63,10 @@ def source_runs(
     seed: int,
     notes: list[str],
     readings: list[Reading] | None = None,
-    passing: InPassing | None = None,
 ) -> Iterator[SourceRun]:
     """The source's results on one set of inputs after the other; what it can't run on, or there is no time for, goes to `notes`.
 
-    What its first run reads of its surroundings is added to `readings`; later sets run by `passing`.
+    What its first run reads of its surroundings is added to `readings`.
 
     The time between two sets counts as the time of the first: what the caller does with it is part of its price.
 
@@ -102,12 +100,11 @@ def source_runs(
             break
         before = ledger.spent()
         try:
-            run = next(_runs(parties, ledger.affordable(candidates), notes, passing), None)
+            run = next(_runs(parties, ledger.affordable(candidates), notes), None)
         except InvalidInputError as error:  # a shape too large to draw
             notes.append(f"left out: {type(error).__name__}: {first_line(error)}")
             continue
         if run is not None:
-            ledger.aside = _aside(passing)
             yield run
             ledger.learn(run.inputs, run.seconds, ledger.spent() - before)
             if branches is not None:
@@ -331,24 +328,18 @@ def _tells(value: object) -> bool:
     return bool(value.size)
 
 
-def _aside(passing: InPassing | None) -> float:
-    return passing.seconds if passing is not None else 0.0
-
-
 def _described(leaf: object) -> str:
     return f"{leaf.dtype}{list(leaf.shape)}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
 
 
-def _runs(
-    parties: Comparison, candidates: Iterable[InputSet], notes: list[str], passing: InPassing | None = None
-) -> Iterator[SourceRun]:
+def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> Iterator[SourceRun]:
     """What the source gives on those of the sets that it can run on; where these are none, `notes` has the reason."""
     reason, ran = "", False
     for item in candidates:
         own = parties.source_leaves(item.leaves)
-        started = time.perf_counter() - _aside(passing)
+        started = time.perf_counter()
         try:
-            expected = parties.source.run(own) if passing is None else passing.run(item)
+            expected = parties.source.run(own)
         except Exception as error:  # the source is the user's: any error at all
             described = f"{type(error).__name__}: {reason_of(error)}"
             if not item.optional:
@@ -364,6 +355,6 @@ def _runs(
             reason = reason or f"{item.name}: left out, the source can't run on it: {described}"
             continue
         ran = True
-        yield SourceRun(item, expected, time.perf_counter() - _aside(passing) - started)
+        yield SourceRun(item, expected, time.perf_counter() - started)
     if reason and not ran:
         notes.append(reason)

@@ -171,12 +171,11 @@ class Runner(ABC):
         for name, result in self.intermediates(leaves).items():
             take(name, result)
 
-    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> Outputs | None:
+    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> None:  # noqa: B027
         """Hands over what each layer gives while the model itself runs: the names of those around it and its own, and its result.
 
-        Gives the model's outputs; None, without a run, where it has no layers that the scopes of its trace are named after.
+        Nothing where the model has no layers that the scopes of its trace are named after.
         """
-        return None
 
     def refuses(self, error: Exception) -> bool:
         """Whether an error of a run says that the model does not take such inputs, though a graph of it may."""

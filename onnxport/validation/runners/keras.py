@@ -72,12 +72,11 @@ class KerasRunner(TracedRunner):
         else:
             super().each_intermediate(leaves, take)
 
-    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> Outputs | None:
+    def each_layer(self, leaves: Sequence[Any], take: Callable[[tuple[str, ...], Any], None]) -> None:
         """On TensorFlow's backend, whose traces have a scope for each layer."""
-        if keras.backend.backend() != "tensorflow":
-            return None
-        with each_layer(lambda names, result: take(names, to_numpy(result))):
-            return self.run(leaves)
+        if keras.backend.backend() == "tensorflow":
+            with each_layer(lambda names, result: take(names, to_numpy(result))):
+                self._call(self._model, [to_tensor(leaf) for leaf in leaves])
 
     @property
     def inner_values_elsewhere(self) -> str:
