@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+import onnxport
 from onnxport.converters.to_onnx.keras import export
 from onnxport.converters.to_onnx.tensorflow import export as export_tensorflow
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
@@ -191,6 +192,14 @@ def test_batch_is_one_dynamic_dimension_of_all_inputs():
     dims = [value.shape[0].value for value in model.model.graph.inputs]
     assert dims == ["batch", "batch"]
     assert model.model.graph.inputs[1].shape[1].value not in ("batch", None)
+
+
+@pytest.mark.parametrize("given", [lambda rows: [rows], lambda rows: (rows,), lambda rows: rows.tolist()])
+def test_one_input_alone_or_in_a_list_or_as_rows(given):
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    converted = onnxport.convert(model, inputs=given(np.ones((4, 5), np.float32)))
+    assert converted.report.passed
+    assert converted.report.sets[0].outputs[0].shape == (4, 3)
 
 
 def test_subclassed_models_take_example_inputs():

@@ -121,8 +121,6 @@ _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _WINDOWS = frozenset({"AveragePool", "Conv", "GlobalAveragePool", "MaxPool"})
 # Of the source's operators those whose mean of an infinity and numbers is infinite where that stands last, and else NaN.
 _OPEN_IN_SOURCE = ("aten::var_mean", "aten::std_mean")
-# Operators whose results depend on an order that ties leave open.
-_ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
 # Operators whose results do not depend on the values of their operands.
 _BLIND = frozenset({"Shape", "Size", "ZerosLike", "EyeLike"})
 
@@ -309,11 +307,6 @@ def _counts_from_the_last(node: ir.Node) -> bool:
     value = node.inputs[1] if len(node.inputs) > 1 else None
     axes = None if value is None else constant_of(value)
     return value is not None and (axes is None or bool(axes.size and axes.numpy().min() < 0))
-
-
-def open_on_ties(graph: ir.Graph) -> bool:
-    """Whether equal numbers leave open what a graph gives."""
-    return any(node.op_type in _ORDERS for node in graph.all_nodes())
 
 
 def is_floating(value: ir.Value) -> bool:

@@ -81,9 +81,9 @@ class InputSignature:
         return self._reach[value]
 
     @cached_property
-    def ties(self) -> bool:
-        """Whether equal numbers leave nothing open."""
-        return not domains.open_on_ties(self._model.graph)
+    def open_patterns(self) -> frozenset[str]:
+        """Kinds of numbers on which ties leave open what the graph gives."""
+        return edges.open_patterns({node.op_type for node in self._model.graph.all_nodes()})
 
     @cached_property
     def declared(self) -> list[tuple[int | str | None, ...]]:
@@ -227,8 +227,8 @@ class Drawing:
         if dtype.kind == "c":
             return (self.rng.standard_normal(shape) + 1j * self.rng.standard_normal(shape)).astype(dtype)
         if self._kind == "edges":
-            ties, narrow = self._signature.ties, domains.becomes_half(value)
-            return edges.numbers(shape, dtype, self.rng, allowed, ties=ties, narrow=narrow)
+            left_out, narrow = self._signature.open_patterns, domains.becomes_half(value)
+            return edges.numbers(shape, dtype, self.rng, allowed, left_out=left_out, narrow=narrow)
         drawn = self._numbers(value, shape, allowed).astype(dtype)
         return edges.with_not_finite(drawn, self.rng) if self._kind == "not finite" and allowed is None else drawn
 

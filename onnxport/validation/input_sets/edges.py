@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -29,6 +29,15 @@ PATTERNS: dict[str, Pattern] = {
 }
 ROWS = len(PATTERNS)
 _REPEATING = frozenset({"zeros", "halves", "whole numbers"})
+# Numbers on which a sigmoid or softmax of float32 comes to 0 or 1.
+_SATURATING = frozenset({"from 6 to 20", "to a thousand"})
+# Patterns that make equal numbers of those that an operator orders, where ties leave its order open. TensorFlow sorts the boxes
+# of all classes by their scores with std::sort of C++, which keeps no order among equal ones.
+_OPEN_ON: dict[str, frozenset[str]] = {
+    "TopK": _REPEATING,
+    "Unique": _REPEATING,
+    "NonMaxSuppression": _REPEATING | _SATURATING,
+}
 _FAR = frozenset({"to a thousand", "thousandths"})
 _NARROW = 12.0
 # Rows that are drawn each by itself; those beyond repeat them.
@@ -38,23 +47,28 @@ NOT_FINITE = (np.nan, np.inf, -np.inf)
 COMPUTED, WIDE = 1000, 2**40 + 3
 
 
+def open_patterns(operators: Iterable[str]) -> frozenset[str]:
+    """Patterns on which ties leave open what a graph of these operators gives."""
+    return frozenset().union(*(_OPEN_ON.get(name, ()) for name in operators))
+
+
 def numbers(
     shape: tuple[int, ...],
     dtype: np.dtype,
     rng: np.random.Generator,
     allowed: Range | None,
     *,
-    ties: bool = True,
+    left_out: frozenset[str] = frozenset(),
     narrow: bool = False,
 ) -> np.ndarray:
     """Floating-point numbers of every pattern: one a row where there are as many rows, else side by side.
 
-    Without `ties` patterns in which numbers repeat are left out; `narrow` ones are computed with in half precision.
+    The patterns `left_out` are not used; `narrow` numbers are computed with in half precision.
     """
     one_a_row = len(shape) > 1 and shape[0] >= ROWS
     # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
-    left_out = (frozenset() if ties else _REPEATING) | (frozenset() if one_a_row else _FAR)
-    patterns = [pattern for name, pattern in PATTERNS.items() if name not in left_out]
+    unused = left_out | (frozenset() if one_a_row else _FAR)
+    patterns = [pattern for name, pattern in PATTERNS.items() if name not in unused]
     if one_a_row:
         rows = [patterns[i % len(patterns)](shape[1:], rng) for i in range(min(shape[0], _DRAWN_ROWS))]
         drawn = np.resize(np.stack(rows), shape)

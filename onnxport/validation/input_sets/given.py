@@ -106,9 +106,9 @@ class GivenInputs:
             allowed = Range(low, high)
         elif floats == "sign" and low >= 0:
             allowed = Range(low if low > 0 else 0, 1e3)
-        ties = self._signature is None or self._signature.ties
+        left_out = self._signature.open_patterns if self._signature is not None else frozenset()
         narrow = value is not None and becomes_half(value)
-        return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, ties=ties, narrow=narrow))
+        return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, left_out=left_out, narrow=narrow))
 
     def _whole_edge(
         self, value: ir.Value | None, leaf: np.ndarray, whole: Whole, rng: np.random.Generator

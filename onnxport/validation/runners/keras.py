@@ -166,10 +166,19 @@ def _functional_leaves(
         value = args[0]
         if isinstance(value, Mapping) and set(value) == set(names):
             return [value[name] for name in names]
-        leaves = keras.tree.flatten(value) if isinstance(value, (list, tuple, Mapping)) and len(names) > 1 else [value]
+        several = len(names) > 1 and isinstance(value, (list, tuple, Mapping))
+        leaves = keras.tree.flatten(value) if several or _lists_the_input(value, structure) else [value]
         if len(leaves) == len(names):
             return list(leaves)
     raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given")
+
+
+def _lists_the_input(value: object, structure: object) -> bool:
+    """Whether a list holds a model's one input, as Keras takes it, and is not itself the rows of an array."""
+    if not isinstance(value, list) or len(value) != 1:
+        return False
+    (tensor,) = keras.tree.flatten(structure)
+    return hasattr(value[0], "shape") and len(value[0].shape) == len(tensor.shape)
 
 
 def _in_shape(model: keras.Layer, tensors: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -41,6 +41,8 @@ class FrozenTwin:
         if sum(int(np.prod(v.shape)) * v.dtype.size for v in concrete.graph.variables) > _LIMIT:
             raise ValueError("the variables are too large for a frozen graph")
         self._structure = concrete.structured_outputs
+        # TensorFlow warns of tables that it can't write into a collection, of which a frozen graph has none.
+        concrete.graph.clear_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
         with native_log_kept():  # the inliner writes of a session that it starts
             frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
         if len(frozen.inputs) != len(tensors):
