@@ -29,8 +29,9 @@ from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.masks import choice_by_masks
 from onnxport.validation.input_sets.plan import SourceCannotRun, SourceRun, source_runs
 from onnxport.validation.judgement import judged
+from onnxport.validation.numerics import outputs_behind
 from onnxport.validation.parties import Comparison, Party, Tolerance
-from onnxport.validation.records import SetReport, Side, WitnessRecord
+from onnxport.validation.records import Divergence, SetReport, Side, WitnessRecord
 from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
@@ -42,6 +43,7 @@ from onnxport.validation.witnesses.engine import Engine
 from onnxport.validation.witnesses.testimony import EngineRunner, is_finite, testimony
 
 _ENOUGH = 2  # a proof ends once so many sets of inputs have failed
+_OTHERS = 2  # sets that must be compared beside one which is left out for a choice among equal elements
 
 
 @np.errstate(all="ignore")  # some sets are there to overflow
@@ -94,6 +96,12 @@ def compare(
         remarks.append(str(error))
     if not ran and (guard := current()) is not None and guard.stopped:
         raise InvalidInputError(guard.stopped)
+    divergence, choice = _first_divergence(parties, failed)
+    if choice and len(failed) == 1 and _only_by_choice(parties, failed[0], ran):
+        remarks.append(f"{failed[0].name}: left out, {choice}")
+        ran = [(item, report) for item, report in ran if item is not failed[0]]
+        judged_runs = [run for run in judged_runs if run.inputs is not failed[0]]
+        failed, divergence, choice = [], None, ""
     if failed and runtime_is_to_blame(parties, failed):
         remarks.append(
             "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
@@ -101,13 +109,9 @@ def compare(
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += [hint for item in failed[:1] if (hint := choice_by_masks(parties, item))]
     remarks += _about_runtimes(parties) + notes_of(readings, failed=bool(failed))
-    if failed:
-        stage("looking for the first node that differs")
+    remarks += [choice] if choice else []
     sides = (_side(left, source.title), _side(right, converted.title))
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
-    divergence = divergent_node(parties, failed[0]) if failed else None
-    if divergence is not None and parties.graph is not None:
-        remarks += [hint for hint in [choice_among_equals(parties.graph, divergence.node, failed[0].leaves)] if hint]
     inside = ""
     if ran and not failed and (unmoved := movement.named([output.name for output in ran[0][1].outputs])):
         stage("comparing inner values")
@@ -125,6 +129,30 @@ def compare(
     notes = tuple(dict.fromkeys(remarks))
     frozen = unproved_by(readings, left, parties.source_leaves(ran[0][0].leaves)) if ran and not failed else ""
     return Report(*sides, reports, notes, known, divergence, _unloaded(right), others, details, frozen, inside)
+
+
+def _first_divergence(parties: Comparison, failed: Sequence[InputSet]) -> tuple[Divergence | None, str]:
+    """The first node that differs on the first set that failed, and in words whether it reads a choice among equal elements."""
+    if not failed:
+        return None, ""
+    stage("looking for the first node that differs")
+    divergence = divergent_node(parties, failed[0])
+    if divergence is None or parties.graph is None:
+        return divergence, ""
+    return divergence, choice_among_equals(parties.graph, divergence.node, failed[0].leaves)
+
+
+def _only_by_choice(parties: Comparison, item: InputSet, ran: Sequence[tuple[InputSet, SetReport]]) -> bool:
+    """Whether a set that the proof made fails in nothing but what is behind such a choice, and others were compared.
+
+    Up to the choice both sides agree on it; what follows is compared on the other sets.
+    """
+    assert parties.graph is not None
+    report = next(report for other, report in ran if other is item)
+    if not item.optional or not report.outputs or len(ran) <= _OTHERS:
+        return False
+    names = {value.name for value in outputs_behind(parties.graph, lambda node: node.op_type == "TopK")}
+    return all(output.name in names for output in report.outputs if output.verdict == "fail")
 
 
 def _testimonies(

@@ -262,7 +262,7 @@ class Lowering:
         if entry is not None:
             try:
                 entry.require_opset(op.opset)
-                with op.at(source, results), _defects_placed(name, source):
+                with op.at(source, results), _defects_placed(name, source, node):
                     result = _entered(op, entry, in_storage_order(op, name, node, args), kwargs, results)
                     if isinstance(result, tuple):
                         result = tuple(_placed(item, name, source) for item in result)
@@ -392,8 +392,11 @@ def _argument(item: Any, env: Env) -> Any:
 
 
 @contextmanager
-def _defects_placed(name: str, source: Source) -> Iterator[None]:
-    """Errors of an entry name the operator and its place; what it refuses passes."""
+def _defects_placed(name: str, source: Source, node: torch.fx.Node) -> Iterator[None]:
+    """Errors of an entry name the operator and its place; what it refuses passes.
+
+    An entry that takes a number for a constant fails where the model computes it: that is refused.
+    """
     try:
         yield
     except (Inexpressible, UnsupportedOperator):
@@ -401,7 +404,20 @@ def _defects_placed(name: str, source: Source) -> Iterator[None]:
     except OnnxportError as error:
         raise MapEntryError(f"{name} (at {source.where}): {error}") from error
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
+        if computed := _computed_numbers(node):
+            raise UnsupportedOperator(f"{', '.join(computed)}: computed when the model runs") from error
         raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
+
+
+def _computed_numbers(node: torch.fx.Node) -> list[str]:
+    """The parameters of an operator whose numbers the graph computes."""
+    schema = getattr(node.target, "_schema", None)
+    given = zip([item.name for item in schema.arguments], node.args) if schema is not None else ()
+    names = []
+    for name, value in (*given, *node.kwargs.items()):
+        parts = [recorded(item) for item in pytree.tree_leaves(value) if isinstance(item, torch.fx.Node)]
+        names += [name] if any(isinstance(part, (torch.SymInt, torch.SymFloat)) for part in parts) else []
+    return names
 
 
 def _without_elements(op: OpBuilder, results: Sequence[Expected | None]) -> list[ir.Value] | None:

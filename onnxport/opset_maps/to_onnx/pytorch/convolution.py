@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.lowerings.axes import rank
+from onnxport.opset_maps.lowerings.convolution import in_groups
 from onnxport.opset_maps.maps import aten
 
 
@@ -21,6 +23,17 @@ def spread(value: int | Sequence[int], count: int) -> list[int]:
     """A parameter for each of `count` spatial axes: one number stands for all."""
     items = [value] if isinstance(value, int) else list(value)
     return items * count if len(items) == 1 else items
+
+
+def _constant(what: str, value: Sequence[int] | Sequence[ir.Value | int]) -> list[int]:
+    """A parameter that ONNX has as an attribute.
+
+    Raises:
+        UnsupportedOperator: the model computes it.
+    """
+    if any(isinstance(item, ir.Value) for item in value):
+        raise UnsupportedOperator(f"a convolution's {what} is computed when the model runs")
+    return [item for item in value if isinstance(item, int)]
 
 
 def on_batch(op: OpBuilder, x: ir.Value, spatial: int, lower: Callable[[ir.Value], ir.Value]) -> ir.Value:
@@ -39,6 +52,17 @@ def _in_double(op: OpBuilder, lower: Callable[..., ir.Value], *operands: ir.Valu
     return op.cast(op.Round(lower(*wide)), x.dtype)
 
 
+def _filtered_by_row(convolve: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A convolution of each row with a kernel of its own: the rows' channels are groups of one image."""
+
+    def filtered(x: Any, weight: Any, bias: Any) -> Any:
+        image = x.flatten(0, 1)[None]
+        y = convolve(image, weight.flatten(0, 1), bias.flatten(), groups=x.shape[0], **options)
+        return y.unflatten(1, (x.shape[0], -1))[0]
+
+    return filtered
+
+
 @aten.lower(
     "aten::conv1d aten::conv2d aten::conv3d",
     cases=[
@@ -49,6 +73,8 @@ def _in_double(op: OpBuilder, lower: Callable[..., ir.Value], *operands: ir.Valu
         built(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), f32(1, 3, 6, 6)),
         case(lambda x, w: F.conv1d(x, w), i64(2, 3, 7), i64(4, 3, 2)),
         case(lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()).float(), i64(2, 3, 7, 6), i64(4, 3, 2, 2)),
+        case(_filtered_by_row(F.conv2d, padding=1), f32(2, 4, 6, 7), f32(2, 6, 4, 3, 3), f32(2, 6), dynamic=True),
+        case(lambda x, w: F.conv1d(x, w, padding=w.shape[2] // 2), f32(2, 3, 9), f32(4, 3, 3), dynamic=True),
     ],
 )
 def conv(
@@ -59,15 +85,16 @@ def conv(
     stride: int | Sequence[int] = 1,
     padding: int | str | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
-    groups: int = 1,
+    groups: int | ir.Value = 1,
 ) -> ir.Value:
     """Conv."""
     spatial = rank(weight) - 2
     kernel = [size for size in list(weight.shape or ())[2:] if isinstance(size, int)]
-    if len(kernel) != spatial:
-        raise UnsupportedOperator("a convolution's kernel has a dynamic size")
-    dilations = spread(dilation, spatial)
+    dilations = _constant("dilation", spread(dilation, spatial))
+    pads: list[int] | list[ir.Value | int]
     if padding == "same":
+        if len(kernel) != spatial:
+            raise UnsupportedOperator("padding='same' of a convolution whose kernel has a dynamic size")
         total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
         pads = [*(t // 2 for t in total), *(t - t // 2 for t in total)]
     elif padding == "valid":
@@ -76,12 +103,24 @@ def conv(
         raise UnsupportedOperator(f"padding={padding!r}")
     else:
         pads = spread(padding, spatial) * 2
-        if any(isinstance(item, ir.Value) for item in pads):
-            raise UnsupportedOperator("a convolution's padding is computed when the model runs")
-    window = {"kernel_shape": kernel, "strides": spread(stride, spatial), "pads": pads, "dilations": dilations}
+    window: dict[str, list[int]] = {"strides": _constant("stride", spread(stride, spatial)), "dilations": dilations}
+    if len(kernel) == spatial:  # else runtimes have it of the weight
+        window["kernel_shape"] = kernel
+    padded_before = any(isinstance(item, ir.Value) for item in pads)
+    if not padded_before:
+        window["pads"] = _constant("padding", pads)
+
+    def group_by_group(b: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None, groups: int) -> ir.Value:
+        return b.Conv(x, weight, bias, **window, group=groups)
 
     def convolved(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-        return on_batch(op, x, spatial, lambda batch: op.Conv(batch, weight, bias, **window, group=groups))
+        def of_batch(batch: ir.Value) -> ir.Value:
+            if padded_before:
+                borders = op.shape_vector([0, 0, *pads[:spatial], 0, 0, *pads[spatial:]])
+                batch = op.Pad(batch, borders, op.const(0, batch.dtype))
+            return in_groups(op, batch, weight, bias, groups, group_by_group)
+
+        return on_batch(op, x, spatial, of_batch)
 
     return _in_double(op, convolved, x, weight, bias)
 
@@ -98,6 +137,7 @@ def conv(
         built(lambda: nn.ConvTranspose2d(4, 6, (2, 3), stride=(2, 1)), f32(4, 5, 6)),
         built(lambda: nn.ConvTranspose2d(2, 4, 3, 2, 1, (2, 3), dilation=4), f32(2, 2, 4, 5)),
         case(lambda x, w: F.conv_transpose1d(x, w), i64(2, 3, 7), i64(3, 4, 2)),
+        case(_filtered_by_row(F.conv_transpose1d, stride=2), f32(2, 4, 5), f32(2, 4, 6, 3), f32(2, 6), dynamic=True),
     ],
 )
 def conv_transpose(
@@ -108,7 +148,7 @@ def conv_transpose(
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
+    groups: int | ir.Value = 1,
     dilation: int | Sequence[int] = 1,
 ) -> ir.Value:
     """ConvTranspose."""
@@ -119,15 +159,23 @@ def conv_transpose(
 
         return _in_double(op, convolved, x, weight, bias)
     spatial = rank(weight) - 2
-    strides, pads, extra = spread(stride, spatial), spread(padding, spatial), spread(output_padding, spatial)
-    common = {"dilations": spread(dilation, spatial), "group": groups}
+    strides, pads = _constant("stride", spread(stride, spatial)), _constant("padding", spread(padding, spatial))
+    extra = _constant("output_padding", spread(output_padding, spatial))
+    dilations = _constant("dilation", spread(dilation, spatial))
     if all(more < step for more, step in zip(extra, strides, strict=True)):
-        given = {"strides": strides, "pads": pads * 2, "output_padding": extra, **common}
-        return on_batch(op, x, spatial, lambda batch: op.ConvTranspose(batch, weight, bias, **given))
+        given = {"strides": strides, "pads": pads * 2, "output_padding": extra, "dilations": dilations}
+
+        def exact(b: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None, groups: int) -> ir.Value:
+            return b.ConvTranspose(x, weight, bias, **given, group=groups)
+
+        return on_batch(op, x, spatial, lambda batch: in_groups(op, batch, weight, bias, groups, exact))
+
+    def whole(b: OpBuilder, x: ir.Value, weight: ir.Value, _: ir.Value | None, groups: int) -> ir.Value:
+        return b.ConvTranspose(x, weight, strides=strides, dilations=dilations, group=groups)
 
     def padded(batch: ir.Value) -> ir.Value:
         """Of more output padding than runtimes take: all that the kernel reaches and zeros behind it, cut."""
-        result = op.ConvTranspose(batch, weight, strides=strides, **common)
+        result = in_groups(op, batch, weight, None, groups, whole)
         result = op.Pad(result, op.const([0] * (spatial + 4) + extra), op.const(0, result.dtype))
         ends = [-amount if amount else np.iinfo(np.int64).max for amount in pads]
         result = op.Slice(result, pads, ends, list(range(2, spatial + 2)))
@@ -151,7 +199,7 @@ def convolution(
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
-    groups: int,
+    groups: int | ir.Value,
     *_: bool,
 ) -> ir.Value:
     """Conv or ConvTranspose."""

@@ -177,10 +177,11 @@ def eye(op: OpBuilder, n: Size, m: Size | None = None, **_: object) -> ir.Value:
     cases=[
         case(lambda x: x.tril(), f32(3, 4), dynamic=True),
         case(lambda x: x.triu(1), f32(2, 3, 4)),
+        case(lambda x: x.tril(x.shape[1] - x.shape[0]), f32(3, 4), dynamic=True),
         case(lambda x: torch.ones(x.shape[1], x.shape[1]).tril().bool(), f32(2, 3)),
     ],
 )
-def tril(op: OpBuilder, x: ir.Value, diagonal: int = 0) -> ir.Value:
+def tril(op: OpBuilder, x: ir.Value, diagonal: int | ir.Value = 0) -> ir.Value:
     """Trilu from opset 14."""
     upper = int(op.name.startswith("aten::triu"))
     if op.opset >= 14 and x.dtype not in (
@@ -190,7 +191,7 @@ def tril(op: OpBuilder, x: ir.Value, diagonal: int = 0) -> ir.Value:
         ir.DataType.UINT8,
         ir.DataType.INT16,
     ):
-        return op.Trilu(x, op.const(diagonal), upper=upper)
+        return op.Trilu(x, op.Squeeze(op.shape_vector([diagonal]), op.axes(0)), upper=upper)
     count = rank(x)
     rows = op.Unsqueeze(positions(op, x, count - 2), op.axes(1))
     columns = op.Unsqueeze(positions(op, x, count - 1), op.axes(0))

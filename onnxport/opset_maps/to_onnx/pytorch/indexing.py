@@ -135,15 +135,17 @@ def nonzero(op: OpBuilder, x: ir.Value) -> ir.Value:
     cases=[
         case(lambda x: torch.nonzero_static(x, size=4), i64(3, 3, low=0, high=2)),
         case(lambda x: torch.nonzero_static(x, size=9, fill_value=-7), i64(3, 2, low=0, high=2)),
+        case(lambda x: torch.nonzero_static(x, size=x.shape[0]), i64(3, 2, low=0, high=2), dynamic=True),
     ],
 )
-def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -1) -> ir.Value:
+def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int | ir.Value, fill_value: int = -1) -> ir.Value:
     """NonZero, filled up and cut to a size."""
+    count = op.shape_vector([size])
     if not rank(x):
-        return op.const(np.zeros((size, 0), np.int64))
+        return op.Expand(op.const(np.zeros((1, 0), np.int64)), op.shape_vector([size, 0]))
     result = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
-    spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
-    return op.Slice(op.Concat(result, spare, axis=0), [0], [size], [0])
+    spare = op.Expand(op.const(fill_value), op.shape_vector([size, rank(x)]))
+    return op.Slice(op.Concat(result, spare, axis=0), [0], count, [0])
 
 
 @aten.lower(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,6 +138,8 @@ def avg_pool(
         built(lambda: nn.AdaptiveAvgPool2d((3, 5)), f32(2, 3, 7, 8)),
         built(lambda: nn.AdaptiveAvgPool1d(3), f32(2, 7)),
         case(lambda x: F.adaptive_avg_pool2d(x.permute(1, 2, 0), (2, 3)), f32(7, 3, 5), dynamic=True),
+        case(lambda x, y: F.adaptive_avg_pool2d(x, y.shape), f32(2, 3, 7, 8), f32(3, 5), dynamic=True),
+        case(lambda x, y: F.adaptive_avg_pool1d(x, y.shape[0]), f32(2, 3, 4), f32(6), dynamic=True),
     ],
 )
 def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value:
@@ -195,35 +198,50 @@ def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], reduction:
     def pool(batch: ir.Value) -> ir.Value:
         if all(isinstance(size, int) and size == 1 for size in wanted):
             return windows.global_max_pool(op, batch) if largest else op.GlobalAveragePool(batch)
-        if sizes is not None and all(size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
-            kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
+        counts = [want for want in wanted if isinstance(want, int)]
+        if sizes is not None and len(counts) == spatial and not any(map(operator.mod, sizes, counts)):
+            kernel = [size // want for size, want in zip(sizes, counts, strict=True)]
             if largest:
                 return windows.max_pool(op, batch, kernel_shape=kernel, strides=kernel)
             return op.AveragePool(batch, kernel_shape=kernel, strides=kernel)
         for axis, (want, result) in enumerate(zip(wanted, results, strict=True), 2):
-            batch = _bins(op, batch, axis, want if isinstance(want, int) else result, reduction)
+            size = batch.shape[axis] if batch.shape is not None else None
+            if size is None or str(size) != str(result):  # a size that is the axis's own leaves it as it is
+                batch = _bins(op, batch, axis, want, reduction)
         return batch
 
     return on_batch(op, x, spatial, pool)
 
 
-def _bins(op: OpBuilder, x: ir.Value, axis: int, want: object, reduction: str) -> ir.Value:
-    """One axis cut into `want` bins, each reduced; a size that is the axis's own leaves it as it is.
-
-    Raises:
-        UnsupportedOperator: `want` is another size that is known only when the model runs.
-    """
-    size = x.shape[axis] if x.shape is not None else None
-    if size is not None and str(size) == str(want):
-        return x
-    if not isinstance(want, int):
-        raise UnsupportedOperator("adaptive pooling to a size that is computed when the model runs", final=True)
+def _bins(op: OpBuilder, x: ir.Value, axis: int, want: int | ir.Value, reduction: str) -> ir.Value:
+    """One axis cut into `want` bins, each reduced."""
     length = op.dim(x, axis)
+    if not isinstance(want, int):
+        return _counted_bins(op, x, axis, op.shape_vector([want]), reduction)
     bins = []
     for i in range(want):
         start, end = op.Div(op.Mul(length, i), want), op.Div(op.Add(op.Mul(length, i + 1), want - 1), want)
         bins.append(reduced(op, reduction, op.Slice(x, start, end, [axis]), [axis], keepdims=True))
     return bins[0] if want == 1 else op.Concat(*bins, axis=axis)
+
+
+def _counted_bins(op: OpBuilder, x: ir.Value, axis: int, want: ir.Value, reduction: str) -> ir.Value:
+    """One axis cut into as many bins as a run wants, each reduced: all are gathered at the length of the longest."""
+    length = op.dim(x, axis)
+    bins = op.Range(0, op.Squeeze(want, op.axes(0)), 1)
+    starts = op.Div(op.Mul(bins, length), want)
+    counts = op.Sub(op.Div(op.Add(op.Mul(op.Add(bins, 1), length), op.Sub(want, 1)), want), starts)
+    within = op.Range(0, op.ReduceMax(counts, keepdims=0), 1)
+    starts, counts = op.Unsqueeze(starts, op.axes(1)), op.Unsqueeze(counts, op.axes(1))
+    # What lies beyond a bin's end is its first element again, which changes no maximum; a mean leaves it out.
+    inside = op.Less(within, counts)
+    gathered = op.Gather(x, op.Add(starts, op.Where(inside, within, 0)), axis=axis)
+    if reduction == "ReduceMax":
+        return reduced(op, reduction, gathered, [axis + 1], keepdims=False)
+    behind = list(range(2, rank(x) - axis + 1))
+    inside, counts = (op.Unsqueeze(item, op.axes(*behind)) if behind else item for item in (inside, counts))
+    total = op.reduce("ReduceSum", op.Where(inside, gathered, op.const(0, x.dtype)), [axis + 1], keepdims=False)
+    return op.Div(total, op.cast_like(op.Squeeze(counts, op.axes(1)), x))
 
 
 def _starts(op: OpBuilder, sample: ir.Value, size: int, want: int, kernel: int) -> ir.Value:

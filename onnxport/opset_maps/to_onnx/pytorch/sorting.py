@@ -367,14 +367,15 @@ def bucketize(
     cases=[
         case(torch.bincount, i64(9, low=0, high=6)),
         case(lambda x, w: torch.bincount(x, w, minlength=8), i64(9, low=0, high=6), f32(9)),
+        case(lambda x: torch.bincount(x, minlength=x.shape[0]), i64(9, low=0, high=6), dynamic=True),
     ],
     min_opset=16,
 )
-def bincount(op: OpBuilder, x: ir.Value, weights: ir.Value | None = None, minlength: int = 0) -> ir.Value:
+def bincount(op: OpBuilder, x: ir.Value, weights: ir.Value | None = None, minlength: int | ir.Value = 0) -> ir.Value:
     """ScatterElements that adds, into as many bins as the largest value needs."""
     index = op.cast(x, ir.DataType.INT64)
-    padded = op.Concat(index, op.const([minlength - 1]), axis=0)
-    bins = op.Add(op.ReduceMax(padded, keepdims=1), 1)
+    padded = op.Concat(op.Add(index, 1), op.shape_vector([minlength]), axis=0)
+    bins = op.ReduceMax(padded, keepdims=1)
     dtype = op.result.dtype
     empty = op.Expand(op.const(0, dtype), bins)
     ones = op.cast(weights, dtype) if weights is not None else op.Expand(op.const(1, dtype), op.shape(index))

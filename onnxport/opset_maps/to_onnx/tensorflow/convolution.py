@@ -13,6 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings.axes import permuted
+from onnxport.opset_maps.lowerings.convolution import in_groups
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     channels_as,
@@ -42,24 +43,24 @@ def _weight(op: OpBuilder, filter: ir.Value) -> ir.Value:
 def _depthwise_weight(op: OpBuilder, filter: ir.Value, sizes: Sequence[int]) -> ir.Value:
     """A filter [height, width, channels, multiplier] as ONNX's weight of a group a channel."""
     weight = op.Transpose(filter, perm=[2, 3, 0, 1])
-    return op.Reshape(weight, [sizes[2] * sizes[3], 1, *sizes[:2]]) if sizes[3] > 1 else weight
+    multiplier = filter.shape[3] if filter.shape is not None else None
+    return weight if multiplier == 1 else op.Reshape(weight, [-1, 1, *sizes[:2]])
 
 
-def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, groups: int) -> ir.Value:
+def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, groups: int | ir.Value) -> ir.Value:
     """ONNX Conv with a weight in its own order."""
     x = channels_first(op, x, windows.data_format)
     if x.dtype is not None and x.dtype.is_integer():
+        if not isinstance(groups, int):
+            raise UnsupportedOperator("a convolution of whole numbers in groups that are counted when the model runs")
         return channels_as(op, _whole_numbers(op, x, weight, windows, groups), windows.data_format)
-    y = op.Conv(
-        x,
-        weight,
-        strides=windows.strides,
-        dilations=windows.dilations,
-        group=groups,
-        kernel_shape=windows.kernel,
-        **windows.pads(x),
-    )
-    return channels_as(op, y, windows.data_format)
+    window = {"strides": windows.strides, "dilations": windows.dilations, "kernel_shape": windows.kernel}
+    window |= windows.pads(x)
+
+    def convolve(b: OpBuilder, x: ir.Value, weight: ir.Value, _: ir.Value | None, groups: int) -> ir.Value:
+        return b.Conv(x, weight, group=groups, **window)
+
+    return channels_as(op, in_groups(op, x, weight, None, groups, convolve), windows.data_format)
 
 
 def _whole_numbers(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, groups: int) -> ir.Value:
@@ -96,6 +97,10 @@ def _whole_numbers(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Window
     return op.Transpose(result, perm=[0, count + 1, *range(1, count + 1)])
 
 
+def _rows_as_channels(x: Any, height: int, width: int) -> Any:
+    return tf.reshape(tf.transpose(x, [1, 2, 0, 3]), [1, height, width, -1])
+
+
 @tensorflow.lower(
     "Conv Conv2D Conv3D",
     cases=[
@@ -104,6 +109,13 @@ def _whole_numbers(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Window
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME", dilations=2), f32(2, 6, 7, 3), f32(3, 3, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 2, [[0, 0], [1, 2], [0, 3], [0, 0]]), f32(2, 6, 7, 3), f32(3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME"), f32(2, 6, 7, 4), f32(3, 2, 2, 6), name="groups"),
+        case(
+            lambda x, w: tf.nn.conv2d(_rows_as_channels(x, 6, 7), tf.transpose(w, [1, 2, 3, 0]), 1, "SAME"),
+            f32(2, 6, 7, 4),
+            f32(2, 3, 2, 4),
+            dynamic=True,
+            name="a group a row",
+        ),
         case(
             lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, strides=[1, 2, 1, 1], padding="SAME"),
             i32(2, 6, 7, 3),
@@ -128,11 +140,15 @@ def convolution(
 ) -> ir.Value:
     """ONNX Conv over any number of axes, grouped where the filter takes fewer channels than the input has."""
     windows = windows_of(_kernel(op, filter), layout)
-    channels = input.shape[1 if windows.data_format.startswith("NC") else -1] if input.shape is not None else None
+    axis = 1 if windows.data_format.startswith("NC") else rank(input) - 1
+    channels = input.shape[axis] if input.shape is not None else None
     per_group = filter.shape[-2] if filter.shape is not None else None
-    if not isinstance(per_group, int) or not isinstance(channels, int):
-        raise UnsupportedOperator("the number of channels is not known before the model runs")
-    return _convolved(op, input, _weight(op, filter), windows, channels // per_group)
+    ways: int | ir.Value
+    if isinstance(per_group, int) and isinstance(channels, int):
+        ways = channels // per_group
+    else:
+        ways = op.Div(op.dim(input, axis), op.dim(filter, rank(filter) - 2))
+    return _convolved(op, input, _weight(op, filter), windows, ways)
 
 
 @tensorflow.lower(
@@ -146,6 +162,15 @@ def convolution(
         ),
         case(lambda x, w: tf.nn.depthwise_conv2d(x, w, [1, 2, 2, 1], "VALID"), f32(2, 6, 7, 3), f32(3, 2, 3, 2)),
         case(
+            lambda x, w: tf.nn.depthwise_conv2d(
+                _rows_as_channels(x, 6, 7), tf.transpose(w, [1, 2, 0, 3]), [1, 1, 1, 1], "VALID"
+            ),
+            f32(2, 6, 7, 1),
+            f32(2, 3, 2, 3),
+            dynamic=True,
+            name="a group a row",
+        ),
+        case(
             lambda x, w: tf.raw_ops.DepthwiseConv2dNative(
                 input=x, filter=w, strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 1, 0, 2, 0, 0]
             ),
@@ -156,8 +181,10 @@ def convolution(
 )
 def depthwise_conv2d(op: OpBuilder, input: ir.Value, filter: ir.Value, **layout: Unpack[Layout]) -> ir.Value:
     """ONNX Conv with a group a channel; output channels are ordered by input channel, then multiplier."""
-    sizes = _kernel(op, filter, axes=4)
-    return _convolved(op, input, _depthwise_weight(op, filter, sizes), windows_of(sizes[:2], layout), sizes[2])
+    sizes = _kernel(op, filter)
+    channels = filter.shape[2] if filter.shape is not None else None
+    groups = channels if isinstance(channels, int) else op.dim(filter, 2)
+    return _convolved(op, input, _depthwise_weight(op, filter, sizes), windows_of(sizes, layout), groups)
 
 
 def transposed_convolution(
