@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils import _pytree as pytree
 
 
 def _record(node: torch.fx.Node) -> dict[str, Any]:
@@ -17,6 +18,17 @@ def _record(node: torch.fx.Node) -> dict[str, Any]:
 def recorded(node: torch.fx.Node) -> Any:
     """A node's result as the tracer saw it: a fake tensor, a number or a nest of them; None where it saw none."""
     return _record(node).get("val")
+
+
+def computed_numbers(node: torch.fx.Node) -> list[str]:
+    """The parameters of an operator whose numbers the graph computes."""
+    schema = getattr(node.target, "_schema", None)
+    given = zip([item.name for item in schema.arguments], node.args) if schema is not None else ()
+    names = []
+    for name, value in (*given, *node.kwargs.items()):
+        parts = [recorded(item) for item in pytree.tree_leaves(value) if isinstance(item, torch.fx.Node)]
+        names += [name] if any(isinstance(part, (torch.SymInt, torch.SymFloat)) for part in parts) else []
+    return names
 
 
 def record(node: torch.fx.Node, value: object) -> None:

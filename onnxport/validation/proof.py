@@ -143,7 +143,7 @@ def _first_divergence(parties: Comparison, failed: Sequence[InputSet]) -> tuple[
 
 
 def _only_by_choice(parties: Comparison, item: InputSet, ran: Sequence[tuple[InputSet, SetReport]]) -> bool:
-    """Whether a set that the proof made fails in nothing but what is behind such a choice, and others were compared.
+    """Whether a drawn set fails in nothing but what is behind such a choice, and others were compared.
 
     Up to the choice both sides agree on it; what follows is compared on the other sets.
     """

@@ -31,7 +31,7 @@ from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_compl
 from onnxport.opset_maps.lowerings.normalization import moved_statistics
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry, Undefined
-from onnxport.tracing.pytorch_nodes import recorded
+from onnxport.tracing.pytorch_nodes import computed_numbers, recorded
 from onnxport.tracing.pytorch_programs import Traced
 from onnxport.tracing.pytorch_signs import signs_matter
 
@@ -393,10 +393,7 @@ def _argument(item: Any, env: Env) -> Any:
 
 @contextmanager
 def _defects_placed(name: str, source: Source, node: torch.fx.Node) -> Iterator[None]:
-    """Errors of an entry name the operator and its place; what it refuses passes.
-
-    An entry that takes a number for a constant fails where the model computes it: that is refused.
-    """
+    """Errors of an entry name the operator and its place; what it refuses passes, a computed number too."""
     try:
         yield
     except (Inexpressible, UnsupportedOperator):
@@ -404,20 +401,9 @@ def _defects_placed(name: str, source: Source, node: torch.fx.Node) -> Iterator[
     except OnnxportError as error:
         raise MapEntryError(f"{name} (at {source.where}): {error}") from error
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
-        if computed := _computed_numbers(node):
+        if computed := computed_numbers(node):
             raise UnsupportedOperator(f"{', '.join(computed)}: computed when the model runs") from error
         raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
-
-
-def _computed_numbers(node: torch.fx.Node) -> list[str]:
-    """The parameters of an operator whose numbers the graph computes."""
-    schema = getattr(node.target, "_schema", None)
-    given = zip([item.name for item in schema.arguments], node.args) if schema is not None else ()
-    names = []
-    for name, value in (*given, *node.kwargs.items()):
-        parts = [recorded(item) for item in pytree.tree_leaves(value) if isinstance(item, torch.fx.Node)]
-        names += [name] if any(isinstance(part, (torch.SymInt, torch.SymFloat)) for part in parts) else []
-    return names
 
 
 def _without_elements(op: OpBuilder, results: Sequence[Expected | None]) -> list[ir.Value] | None:
