@@ -144,13 +144,24 @@ def arange(op: OpBuilder, *bounds: Operand, **_: object) -> ir.Value:
     cases=[
         case(lambda x: torch.linspace(0, 1, 5) + x, f32(5)),
         case(lambda x: torch.linspace(-3, 1, 7, dtype=torch.bfloat16).float() + x, f32(7)),
+        case(lambda x: torch.linspace(0.5, x.shape[0] - 0.5, 5), f32(6), dynamic=True),
+        case(lambda x: torch.linspace(x.shape[0], -2, 7, dtype=torch.float64), f32(6), dynamic=True),
+        case(lambda x: torch.linspace(x.shape[0], 9, 1), f32(6), dynamic=True),
     ],
 )
 def linspace(op: OpBuilder, start: Operand, end: Operand, steps: int, **_: object) -> ir.Value:
-    """Evenly spaced numbers."""
-    if any(isinstance(item, ir.Value) for item in (start, end, steps)):
-        raise UnsupportedOperator("linspace with bounds that depend on the input")
-    return _constant(op, torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)))
+    """Evenly spaced numbers, counted from the nearer end as PyTorch does."""
+    if not isinstance(start, ir.Value) and not isinstance(end, ir.Value):
+        return _constant(op, torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)))
+    dtype = op.result.dtype
+    if not dtype.is_floating_point():
+        raise UnsupportedOperator("linspace of whole numbers with bounds that depend on the input")
+    first, last = (op.cast(x, dtype) if isinstance(x, ir.Value) else op.const(x, dtype) for x in (start, end))
+    place = np.arange(steps)
+    step = op.Div(op.Sub(last, first), op.const(max(steps - 1, 1), dtype))
+    upwards = op.Add(first, op.Mul(step, op.const(place, dtype)))
+    downwards = op.Sub(last, op.Mul(step, op.const(steps - 1 - place, dtype)))
+    return op.Where(op.const((place < steps // 2) | (steps == 1)), upwards, downwards)
 
 
 @aten.lower(

@@ -13,6 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64, i32
 from onnxport.opset_maps.lowerings import isotonic
+from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.groups import numbers
 from onnxport.opset_maps.lowerings.loops import loop
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
@@ -56,7 +57,8 @@ _SECOND = np.array([[1, 3, 3, 4], [4, 6, 7, 5], [1, 2, 0, 0], [0, 0, 0, 0]], np.
 @tensorflow.lower(
     "EditDistance",
     cases=[case(_words("", flag), _FIRST, _SECOND) for flag in (True, False)]
-    + [case(_words("", False), np.stack([_FIRST, _SECOND]), np.stack([_SECOND, _SECOND]))],
+    + [case(_words("", False), np.stack([_FIRST, _SECOND]), np.stack([_SECOND, _SECOND]))]
+    + [case(_words("", True), _FIRST[:, ::-1].copy(), _SECOND, name="behind gaps")],
 )
 def edit_distance(
     op: OpBuilder,
@@ -112,13 +114,15 @@ def edit_distance(
 def _rows(
     op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, groups: ir.Value, count: ir.Value, n: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Sequences as rows of a matrix, and their lengths."""
+    """Sequences as rows of a matrix, and their lengths; columns without an element are no part of a sequence."""
     row = numbers(op, op.Slice(indices, [0], [-1], [1]), groups, n - 1)
-    place = op.Slice(indices, [-1], [2**31 - 1], [1])
     longest = op.Slice(shape, [-1], [2**31 - 1], [0])
-    empty = op.Expand(op.const(0, values.dtype), op.Concat(count, longest, axis=0))
-    rows = scatter_slices(op, empty, op.Concat(op.Unsqueeze(row, op.axes(1)), place, axis=1), values)
     own = op.Equal(
         op.Unsqueeze(row, op.axes(0)), op.Unsqueeze(op.Range(0, op.Squeeze(count, op.axes(0)), 1), op.axes(1))
     )
-    return rows, op.reduce("ReduceSum", op.cast(own, _INT64), [1], keepdims=False)
+    lengths = op.reduce("ReduceSum", op.cast(own, _INT64), [1], keepdims=False)
+    starts = op.CumSum(lengths, op.const(0), exclusive=1)
+    place = op.Sub(positions(op, indices, 0), op.Gather(starts, row, axis=0))
+    empty = op.Expand(op.const(0, values.dtype), op.Concat(count, longest, axis=0))
+    at = op.Concat(op.Unsqueeze(row, op.axes(1)), op.Unsqueeze(place, op.axes(1)), axis=1)
+    return scatter_slices(op, empty, at, values), lengths

@@ -189,12 +189,16 @@ def slice_(op: OpBuilder, input: ir.Value, begin: ir.Value, size: ir.Value) -> i
         case(lambda x: tf.roll(x, shift=2, axis=1), f32(4, 5), dynamic=True),
         case(lambda x: tf.roll(x, shift=[-1, 7], axis=[0, 1]), f32(4, 5)),
         case(lambda x: tf.roll(x, shift=-3, axis=0), i32(5, 2), dynamic=True),
+        case(lambda x: tf.roll(x, tf.shape(x)[0] // 2, 0), f32(4, 5), dynamic=True),
+        case(lambda x, n: tf.roll(x, n, [0, 1]), f32(4, 5), np.array([-3, 7], np.int32)),
     ],
 )
 def roll(op: OpBuilder, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
     """The end of each axis moved to its front."""
-    x = input
-    for step, at in zip(static_ints(op, shift, "Roll: shift"), static_ints(op, axis, "Roll: axis"), strict=True):
+    x, axes, known = input, static_ints(op, axis, "Roll: axis"), op.constant(shift)
+    vector = op.Reshape(op.cast(shift, ir.DataType.INT64), [-1])
+    for i, at in enumerate(axes):
+        step = op.Slice(vector, [i], [i + 1], [0]) if known is None else int(np.ravel(known)[i])
         x = rolled(op, x, step, at % rank(x))
     return x
 
