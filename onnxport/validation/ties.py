@@ -88,9 +88,18 @@ def _chooser(value: ir.Value, moved: Set[str] = _MOVED) -> ir.Node | None:
         node = value.producer()
     if node is None or node.domain:
         return None
+    if node.op_type == "Where":  # the place of a NaN where there is one, else that of the extreme
+        return _same_axis([_chooser(item) for item in node.inputs[1:] if item is not None])
     if node.op_type in ("ArgMax", "ArgMin"):
         return node
     return node if node.op_type == "TopK" and value is node.outputs[1] else None
+
+
+def _same_axis(choosers: Sequence[ir.Node | None]) -> ir.Node | None:
+    """The last of two nodes that choose along one axis; None of others."""
+    known = [node for node in choosers if node is not None and node.op_type != "TopK"]
+    same = len(known) == 2 and len({node.attributes.get_int("axis", 0) for node in known}) == 1
+    return known[-1] if same else None
 
 
 def _distinct(places: np.ndarray, axis: int, node: ir.Node) -> bool:

@@ -227,3 +227,16 @@ def test_a_set_of_equal_scores_is_left_out_by_name():
     assert any("left out, TopK" in note for note in report.notes), report
     other = onnxport.convert(Best(1.01), inputs=(x,), validate=False)
     assert onnxport.validate(Best(), other, inputs=(x,)).verdict == "failed"
+
+
+@pytest.mark.pytorch
+def test_the_likeliest_class_of_scores_that_are_all_zero_is_open():
+    """PyTorch's products of sigmoids are 1e-30 at numbers far away, onnxruntime's are 0; a place of a NaN comes before."""
+    import torch
+
+    class Scores(torch.nn.Module):
+        def forward(self, x):
+            return (x[..., 1:].sigmoid() * x[..., :1].sigmoid()).max(-1)
+
+    x = torch.randn(2, 60, 5, generator=torch.Generator().manual_seed(0))
+    assert onnxport.convert(Scores(), inputs=(x,)).report.passed
