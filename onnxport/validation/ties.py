@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.validation.runners.onnx import value_of
 
 _MOVED = frozenset(("Cast", "Identity"))
-_RESHAPED = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
 _LARGEST = 1 << 28  # bytes of weights, beyond which a further run of the graph as it is written takes too much memory
 
 
@@ -52,9 +51,8 @@ def choice_among_equals(graph: ir.Model, node: str, leaves: Sequence[Any]) -> st
     In words; "" where it did not, or the node reads no places. `leaves` are the inputs of the graph.
     """
     reader = next((item for item in graph.graph if item.name == node), None)
-    values = [] if reader is None else [*reader.inputs, *reader.outputs]
-    chooser = next((item for x in values if x is not None and (item := _chooser(x, _MOVED | _RESHAPED))), None)
-    if chooser is None or chooser.op_type != "TopK" or weight_bytes(graph) > _LARGEST:
+    chooser = _topk_of_places(reader) if reader is not None else None
+    if chooser is None or weight_bytes(graph) > _LARGEST:
         return ""
     elements, chosen = _elements(graph, leaves, chooser), _elements(graph, leaves, chooser, chooser.outputs[0])
     if elements is None or chosen is None:
@@ -66,6 +64,24 @@ def choice_among_equals(graph: ir.Model, node: str, leaves: Sequence[Any]) -> st
     if not np.any(np.diff(best, axis=axis) == 0):
         return ""
     return f"TopK {chooser.name!r} chooses among equal elements: which of them it gives differs from one framework to another"
+
+
+def _topk_of_places(reader: ir.Node) -> ir.Node | None:
+    """The TopK whose places a node reads, or what whole numbers are computed from them."""
+    waiting = [*reader.outputs, *(value for value in reader.inputs if value is not None)]
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        node = value.producer()
+        if node is None or node.domain:
+            continue
+        if node.op_type == "TopK" and value is node.outputs[1]:
+            return node
+        if node is reader or (value.dtype is not None and value.dtype.is_integer() and node.op_type != "TopK"):
+            before = [item for item in node.inputs if item is not None and item not in seen]
+            seen.update(before)
+            waiting += before
+    return None
 
 
 def _elements(
@@ -80,10 +96,10 @@ def _elements(
         return None
 
 
-def _chooser(value: ir.Value, moved: Set[str] = _MOVED) -> ir.Node | None:
+def _chooser(value: ir.Value) -> ir.Node | None:
     """The node whose places a value is."""
     node = value.producer()
-    while node is not None and node.op_type in moved and node.inputs[0] is not None:
+    while node is not None and node.op_type in _MOVED and node.inputs[0] is not None:
         value = node.inputs[0]
         node = value.producer()
     if node is None or node.domain:
