@@ -23,6 +23,7 @@ from onnxport.frameworks.pytorch_titles import name_of
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
+from onnxport.validation.runners import pytorch_lanes as lanes
 from onnxport.validation.runners import pytorch_steps as steps
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
 from onnxport.validation.runners.pytorch_program import argument_name, fitted_to
@@ -202,7 +203,6 @@ class PytorchRunner(Runner):
 
 # Operators that add, softmax too: what a large sum loses in a difference, or in a choice, shows only where it moves itself.
 _SUMS = frozenset("_softmax add addmm baddbmm bmm convolution cumsum linear_dynamic mean mm rsub sub sum".split())
-_LONG_SUMS = frozenset(("mean", "sum"))  # of one operand, which PyTorch adds in pairs
 # Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
 _BESIDE_ONE = frozenset("log_sigmoid_forward sigmoid softplus".split())
 _FACTORS_BESIDE_ONE = frozenset("gelu mish silu".split())
@@ -272,6 +272,8 @@ def noise(seed: int) -> _Each:
         name = operator.overloadpacket.__name__
         if name in steps.GATED:
             return steps.gates_moved(result, draw)
+        if name in lanes.DEVIATIONS and args[0].device.type == "cpu":
+            return lanes.deviating(name, args, result)
         if name in steps.TRANSFORMS and result.device.type == "cpu":
             return steps.transform_moved(result, args[1], draw)
         beside_one = name in _BESIDE_ONE or name in _FACTORS_BESIDE_ONE
@@ -280,9 +282,9 @@ def noise(seed: int) -> _Each:
         unit = torch.finfo(result.dtype).eps
         signs = torch.from_numpy(tolerance.coins(rng, tuple(result.shape))).to(result.dtype).mul_(2.0).sub_(1.0)
         exact = (result == torch.floor(result)).logical_and_(torch.abs(result) < 1.0 / unit)
-        if name in _SUMS and name not in _LONG_SUMS:
+        if name in _SUMS and name not in lanes.SUMS:
             return torch.where(exact, result, signs.mul_(unit).add_(1.0).mul_(result))
-        start = _added_in_lanes(name, args, result) if name in _LONG_SUMS else result
+        start = lanes.added(name, args, result) if name in lanes.SUMS else result
         scale = start if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
         move = scale * unit * signs
         kept = exact | (start + move == 0)
@@ -290,19 +292,6 @@ def noise(seed: int) -> _Each:
         return torch.where(kept, result, torch.where(turned, start - move, start + move))
 
     return _Each(moved)
-
-
-def _added_in_lanes(name: str, args: Any, result: torch.Tensor) -> torch.Tensor:
-    """The result of a long float32 sum or mean in a runtime's order of additions; else as it is."""
-    x, dims = args[0], args[1] if len(args) > 1 else None
-    if x.dtype != torch.float32 or result.dtype != x.dtype or not result.numel() or not x.dim():
-        return result
-    axes = list(range(x.dim())) if dims is None or dims == [] else [dims] if isinstance(dims, int) else list(dims)
-    count = math.prod(x.shape[axis] for axis in axes)
-    if count <= DEFAULT_LENGTH or count != x.numel() // result.numel():
-        return result
-    total = torch.from_numpy(tolerance.summed_in_lanes(to_numpy(x), axes)).reshape(result.shape)
-    return total / count if name == "mean" else total
 
 
 class Arguments:
