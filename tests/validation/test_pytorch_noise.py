@@ -112,3 +112,28 @@ def test_what_is_wrong_beside_what_cancels_in_float64_fails(name):
     x = 2 * torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     wrong = onnxport.convert(_gap(WRONG[name]), inputs=(x,), validate=False)
     assert onnxport.validate(_gap(CANCELLING["tanh"]), wrong, inputs=(x,)).verdict == "failed"
+
+
+NORMS = {
+    "layer": (lambda: torch.nn.LayerNorm(8192), (2, 3, 8192)),
+    "instance": (lambda: torch.nn.InstanceNorm2d(4, affine=True), (2, 4, 128, 128)),
+    "group": (lambda: torch.nn.GroupNorm(4, 16), (2, 16, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_of_many_elements_passes_and_a_wrong_one_fails(name):
+    """Runtimes add the squares of the deviations one by one, which whole numbers show most."""
+    build, shape = NORMS[name]
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    assert onnxport.convert(build(), inputs=(x,)).report.passed
+    other = build()
+    other.eps = 3e-4
+    wrong = onnxport.convert(other, inputs=(x,), validate=False)
+    assert onnxport.validate(build(), wrong, inputs=(x,)).verdict == "failed"
+
+
+@pytest.mark.parametrize("call", [lambda x: x.var(-1), lambda x: torch.std_mean(x, -1), lambda x: x.std((0, 1))])
+def test_a_deviation_of_many_elements_passes(call):
+    x = torch.randn(3, 8192, generator=torch.Generator().manual_seed(0))
+    assert onnxport.convert(call, inputs=(x,)).report.passed

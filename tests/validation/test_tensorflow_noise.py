@@ -97,3 +97,17 @@ def test_a_weight_that_can_not_be_fed_stays_a_constant(to, monkeypatch):
     )
     assert other.dtype == (np.float64 if to == "float64" else np.float32)
     assert 0 < np.abs(other - plain).max() < 1e-5
+
+
+def test_a_group_norm_of_many_pixels_passes_and_a_wrong_one_fails():
+    """Runtimes add what lies apart in memory one by one; TensorFlow adds in pairs."""
+    keras = pytest.importorskip("keras", reason="Keras is an extra")
+
+    def network(epsilon):
+        inputs = keras.Input((64, 64, 32))
+        return keras.Model(inputs, keras.layers.GroupNormalization(8, epsilon=epsilon, name="norm")(inputs))
+
+    right = onnxport.convert(network(1e-3))
+    assert right.report.passed
+    wrong = onnxport.convert(network(1.3e-3), validate=False)
+    assert onnxport.validate(network(1e-3), wrong).verdict == "failed"
