@@ -30,7 +30,7 @@ _LONGEST = 1024  # sums of more terms than this are added in blocks, whose error
 # Nothing is wider than float64: what a result loses to larger numbers inside (a logarithm of a sum of probabilities, a
 # squared distance) no other run of the source shows. Its last ten bits are not compared.
 _DOUBLE_ULPS = 1024.0
-_LANES = 8  # of a vector register with float32
+LANES = 8  # of a vector register with float32
 _HALF_LENGTH = 16  # 16-bit types accumulate in float32 nearly everywhere, so the length of a sum hardly matters
 # A move that is larger than the square root of the type's epsilon is a jump, as across a threshold, unless the float64 run
 # shows an error of this part of it.
@@ -296,8 +296,8 @@ def summed_in_lanes(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     places = sorted(axis % array.ndim for axis in axes)
     last = np.moveaxis(array, places, range(-len(places), 0))
     rows = last.reshape(*last.shape[: array.ndim - len(places)], -1)
-    padded = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, -rows.shape[-1] % _LANES)])
-    lanes = np.add.accumulate(padded.reshape(*rows.shape[:-1], -1, _LANES), axis=-2)[..., -1, :]
+    padded = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, -rows.shape[-1] % LANES)])
+    lanes = np.add.accumulate(padded.reshape(*rows.shape[:-1], -1, LANES), axis=-2)[..., -1, :]
     return np.asarray(lanes.sum(axis=-1, dtype=array.dtype))
 
 

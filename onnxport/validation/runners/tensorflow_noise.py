@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2, types_pb2
 
+from onnxport.validation import tolerance
 from onnxport.validation.runners.base import DEFAULT_LENGTH
 
 # The operators, and what their definitions call the result.
@@ -27,7 +28,6 @@ _BESIDE_ONE = {
 # Fourier transforms, and the attribute that names the type of their result: their rounding is that of all results along an axis.
 _TRANSFORMS = {"FFT": "Tcomplex", "IFFT": "Tcomplex", "RFFT": "Tcomplex", "IRFFT": "Treal"}
 _SUMS = ("Mean", "Sum")
-_LANES = 8
 _MOVED = {types_pb2.DT_FLOAT: tf.float32, types_pb2.DT_DOUBLE: tf.float64}
 _COMPLEX = {types_pb2.DT_COMPLEX64: tf.complex64, types_pb2.DT_COMPLEX128: tf.complex128}
 
@@ -145,7 +145,7 @@ def _lost_in_lanes(y: Any, x: Any, axes: Any) -> Any:
     others = tf.cast(tf.where(kept)[:, 0], tf.int32)
     rows = tf.reshape(tf.transpose(x, tf.concat([others, summed], 0)), [tf.size(y), count])
     last = tf.equal(tf.reduce_min(summed), tf.rank(x) - tf.size(summed))
-    lanes = tf.where(last, _LANES, 1)  # what lies apart in memory is added one by one
+    lanes = tf.where(last, tolerance.LANES, 1)  # what lies apart in memory is added one by one
     steps = tf.maximum((count + lanes - 1) // lanes, 1)
     padded = tf.pad(rows, [[0, 0], [0, steps * lanes - count]])
     added = tf.cumsum(tf.reshape(padded, [tf.size(y), steps, lanes]), 1)[:, -1]

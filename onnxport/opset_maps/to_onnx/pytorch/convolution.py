@@ -110,7 +110,7 @@ def conv(
     if not padded_before:
         window["pads"] = _constant("padding", pads)
 
-    def group_by_group(b: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None, groups: int) -> ir.Value:
+    def at_once(b: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None, groups: int) -> ir.Value:
         return b.Conv(x, weight, bias, **window, group=groups)
 
     def convolved(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
@@ -118,7 +118,7 @@ def conv(
             if padded_before:
                 borders = op.shape_vector([0, 0, *pads[:spatial], 0, 0, *pads[spatial:]])
                 batch = op.Pad(batch, borders, op.const(0, batch.dtype))
-            return in_groups(op, batch, weight, bias, groups, group_by_group)
+            return in_groups(op, batch, weight, bias, groups, at_once)
 
         return on_batch(op, x, spatial, of_batch)
 

@@ -215,10 +215,9 @@ def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], reduction:
 
 def _bins(op: OpBuilder, x: ir.Value, axis: int, want: int | ir.Value, reduction: str) -> ir.Value:
     """One axis cut into `want` bins, each reduced."""
-    length = op.dim(x, axis)
     if not isinstance(want, int):
         return _counted_bins(op, x, axis, op.shape_vector([want]), reduction)
-    bins = []
+    length, bins = op.dim(x, axis), []
     for i in range(want):
         start, end = op.Div(op.Mul(length, i), want), op.Div(op.Add(op.Mul(length, i + 1), want - 1), want)
         bins.append(reduced(op, reduction, op.Slice(x, start, end, [axis]), [axis], keepdims=True))
