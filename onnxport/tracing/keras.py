@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 check_file = Lazy("onnxport.tracing.trust.keras:check_file")
 check_weights = Lazy("onnxport.tracing.trust.keras:check_weights")
 not_loaded = Lazy("onnxport.tracing.trust.keras:not_loaded")
+
+Sizes = Literal["open", "batch", "fixed"]  # of a model that knows its inputs: which of its open sizes stay open
 
 _SUFFIXES = (".keras", ".h5", ".hdf5")
 
@@ -93,12 +95,12 @@ def trace(
     dynamic_shapes: object = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    fixed: bool = False,
+    sizes: Sizes = "open",
 ) -> Program:
     """The program of a Keras model or layer in inference mode, on the TensorFlow backend.
 
-    A functional or sequential model is traced by its own inputs, or (`fixed`) in the sizes of examples; anything else needs
-    example inputs.
+    A functional or sequential model is traced by its own inputs, whose sizes stay open, or in the sizes of examples: all of
+    them, or all but the batch and what `dynamic_shapes` names. Anything else needs example inputs.
 
     Raises:
         InvalidInputError: example inputs are missing or do not fit.
@@ -112,7 +114,7 @@ def trace(
         if structure is None:
             (function, weights), names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
         else:
-            (function, weights), names, results = _functional(model, structure, inputs if fixed else None)
+            (function, weights), names, results = _functional(model, structure, sizes, inputs, dynamic_shapes)
     program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
@@ -126,15 +128,24 @@ def trace(
 
 
 def _functional(
-    model: keras.Layer, structure: object, sized: object = None
+    model: keras.Layer, structure: object, sizes: Sizes, inputs: object, dynamic_shapes: object
 ) -> tuple[tuple[Any, dict[str, Parameter]], list[str], list[str] | None]:
     import tensorflow as tf
 
     from onnxport.tracing.keras_weights import traced_model
+    from onnxport.tracing.tensorflow_inputs import Dynamic
 
     tensors = keras.tree.flatten(structure)
     names = unique_names([item.name for item in tensors])
-    shapes = input_shapes(model, tensors) if sized is None else _sizes(sized, names)
+    shapes = input_shapes(model, tensors)
+    if sizes != "open":
+        examples = _sizes(inputs, names)
+        if sizes == "batch":
+            varying = Dynamic(dynamic_shapes, names)
+            open_axes = [varying.open_axes(*item) for item in zip(names, examples, strict=True)]
+            shapes = [_with_examples(*item) for item in zip(shapes, examples, open_axes, strict=True)]
+        else:
+            shapes = list(examples)
     parts = zip(shapes, tensors, names, strict=True)
     specs = [tf.TensorSpec(shape, item.dtype, name=name) for shape, item, name in parts]
 
@@ -149,6 +160,14 @@ def _sizes(inputs: object, names: Sequence[str]) -> list[tuple[int, ...]]:
     if isinstance(inputs, Mapping) and set(inputs) == set(names):
         inputs = [inputs[name] for name in names]
     return [tuple(np.shape(item)) for item in keras.tree.flatten(inputs)]
+
+
+def _with_examples(
+    shape: tuple[int | None, ...], example: tuple[int, ...], open_axes: Container[int]
+) -> tuple[int | None, ...]:
+    """A model's own `shape`, whose open sizes are the example's where they do not vary."""
+    pairs = enumerate(zip(shape, example, strict=True))
+    return tuple(given if own is None and axis not in open_axes else own for axis, (own, given) in pairs)
 
 
 def _by_example(

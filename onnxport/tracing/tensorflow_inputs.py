@@ -70,13 +70,17 @@ class Dynamic:
                 names[axis] = dimensions.name_of(path, axis, dim)
         return names
 
+    def open_axes(self, path: str, sizes: Sequence[int | None]) -> dict[int, str | None]:
+        """`axes`, or the first where the user asks for none by name."""
+        return {0: None} if self.default and sizes else self.axes(path, sizes)
+
     def spec(self, leaf: object, path: str) -> Any:
         """The `tf.TensorSpec` of an example; Python booleans, strings and None stay constants of the trace."""
         if not is_input(leaf):
             return leaf
         tensor = _as_tensor(leaf)
         shape = tensor.shape.as_list()
-        varying = {0: None} if self.default and shape else self.axes(path, shape)
+        varying = self.open_axes(path, shape)
         sizes = [None if axis in varying else size for axis, size in enumerate(shape)]
         if isinstance(tensor, tf.SparseTensor):
             return tf.SparseTensorSpec(sizes, tensor.dtype)

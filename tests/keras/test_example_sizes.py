@@ -41,3 +41,37 @@ def test_what_fails_in_fixed_sizes_too_is_raised_as_it_was():
 
     with pytest.raises(TracingError, match="symbolic"):
         onnxport.convert(model(call), inputs=(A, B))
+
+
+def upsampled(size=(None, None)):
+    image = keras.Input((*size, 3), name="image")
+    layer = keras.layers.UpSampling2D(2, interpolation="bilinear")  # Keras decides on the size, which must be known
+    return keras.Model(image, layer(keras.layers.Conv2D(4, 3, padding="same")(image)))
+
+
+@pytest.mark.parametrize(
+    ("dynamic_shapes", "sizes"),
+    [
+        (None, ["batch", 8, 6, 3]),
+        ({"image": {0: "rows"}}, ["rows", 8, 6, 3]),
+        ({}, [2, 8, 6, 3]),
+    ],
+)
+def test_the_batch_stays_open_where_it_can(dynamic_shapes, sizes):
+    image = np.random.default_rng(0).standard_normal((2, 8, 6, 3), np.float32)
+    converted = onnxport.convert(upsampled(), inputs=(image,), dynamic_shapes=dynamic_shapes)
+    assert converted.report.passed
+    assert "are fixed at an example's: TensorFlow can't trace" in " ".join(converted.notes)
+    given = converted.proto.graph.input[0].type.tensor_type.shape.dim
+    assert [item.dim_param or item.dim_value for item in given] == sizes
+
+
+def test_the_layer_of_keras_that_needs_a_size_is_named():
+    with pytest.raises(TracingError, match="UpSampling2D decides there on a size that is open: pass inputs="):
+        onnxport.convert(upsampled(), validate=False)
+
+
+def test_a_size_that_must_stay_open_is_not_fixed():
+    image = np.zeros((2, 8, 6, 3), np.float32)
+    with pytest.raises(TracingError, match="UpSampling2D"):
+        onnxport.convert(upsampled(), inputs=(image,), dynamic_shapes={"image": {1: "height"}})

@@ -18,10 +18,15 @@ from onnxport.errors import (
 from onnxport.frameworks.keras import check_values
 from onnxport.model import OnnxModel
 from onnxport.request import Request
-from onnxport.tracing.keras import backend, trace
+from onnxport.tracing.keras import Sizes, backend, trace
 from onnxport.tracing.keras_time import steps_unrolled
 
 _FIXED = "dimensions beside the batch are fixed"
+_UNNAMED = "dimensions that dynamic_shapes does not name are fixed"
+_NARROWER: tuple[tuple[Sizes, str], ...] = (
+    ("batch", f"{_FIXED} at an example's"),
+    ("fixed", "all dimensions are fixed at an example's, the batch too"),
+)
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -54,20 +59,23 @@ def export(model: Any, request: Request) -> OnnxModel:
 
 
 def _on_tensorflow(model: Any, request: Request) -> OnnxModel:
-    """As TensorFlow traces it; in the sizes of the example inputs where it can't with an open batch."""
+    """As TensorFlow traces it; where it can't with open sizes, in those of the example inputs, the batch open if that can be."""
     from onnxport.converters.to_onnx.tensorflow import export_traced
 
     try:
         return export_traced(model, request, trace)
     except TracingError as error:
-        if request.inputs is None or request.dynamic_shapes is not None or request.examples:
+        if request.inputs is None or request.examples:
             raise
-        try:
-            result = export_traced(model, request, partial(trace, fixed=True))
-        except (OnnxportError, ValueError):
-            raise error from None
-        note = f"all dimensions are fixed at an example's, the batch too: {first_line(error)}"
-        return OnnxModel(result.model, notes=(*result.notes, note), runtime=request.runs_in)
+        chosen = request.dynamic_shapes is not None
+        for sizes, fixed in (("batch", f"{_UNNAMED} at an example's"),) if chosen else _NARROWER:
+            try:
+                result = export_traced(model, request, partial(trace, sizes=sizes))
+            except (OnnxportError, ValueError):
+                continue
+            note = f"{fixed}: {first_line(error)}"
+            return OnnxModel(result.model, notes=(*result.notes, note), runtime=request.runs_in)
+        raise
 
 
 def _torch_first(model: Any, request: Request, others: Sequence[str]) -> OnnxModel:
