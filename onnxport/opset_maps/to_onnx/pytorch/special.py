@@ -134,3 +134,26 @@ def incomplete_gamma(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
     """A series below a + 1, a continued fraction above."""
     write = igammac if "igammac" in op.name or "gammaincc" in op.name else igamma
     return write(op, op.cast(x, op.result.dtype), op.cast(other, op.result.dtype))
+
+
+# Bounds, what lies beyond them, and NaN.
+_SHARES = np.array([-0.5, -0.0, 0.0, 0.05, 0.1, 0.3, 0.9, 0.95, 1.0, 1.5, np.nan], np.float32)
+
+
+@aten.lower(
+    "aten::logit_backward",
+    cases=[
+        case(torch.ops.aten.logit_backward, f32(2, 3), f32(2, 3, low=0.1, high=0.9), dynamic=True),
+        case(torch.ops.aten.logit_backward, f32(11), _SHARES, name="logit_backward-edges"),
+        case(lambda g, x: torch.ops.aten.logit_backward(g, x, 0.1), f32(11), _SHARES, name="logit_backward-eps"),
+        case(lambda g, x: torch.ops.aten.logit_backward(g, x, 0.25), f64(2, 3), f64(2, 3, low=0.0, high=1.0)),
+    ],
+)
+def logit_backward(op: OpBuilder, grad_output: ir.Value, self: ir.Value, eps: float | None = None) -> ir.Value:
+    """The gradient through x (1 - x); beyond eps and 1 - eps it is 0, and without eps NaN beyond 0 and 1."""
+    bounded = eps is not None and eps >= 0
+    least = eps if bounded and eps is not None else 0.0
+    # Abs takes the sign from minus zero.
+    inner = op.Div(grad_output, op.Abs(op.Mul(self, op.Sub(op.const(1.0, self.dtype), self))))
+    outside = op.Or(op.Less(self, least), op.Greater(self, 1.0 - least))
+    return op.Where(outside, op.const(0.0 if bounded else math.nan, self.dtype), inner)
