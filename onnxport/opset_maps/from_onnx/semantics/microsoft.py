@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case, f32, i32
+from onnxport.opset_maps.from_onnx.axes import int_op, resolved
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics import elementwise, linear, normalization, windows
@@ -382,3 +383,23 @@ def distances(xp: Namespace, a: Tensor, b: Tensor, *, metric: str = "sqeuclidean
     gaps = xp.subtract(xp.expand_dims(a, (1,)), xp.expand_dims(b, (0,)))
     squares = xp.sum(xp.square(gaps), (2,))
     return xp.sqrt(squares) if metric == "euclidean" else squares
+
+
+@microsoft_op(
+    "UnfoldTensor",
+    _node("UnfoldTensor <size = 2> (x)", f32(3, 4), result="float[N, 3, 2] y"),
+    _node(
+        "UnfoldTensor <dim = 1, size = 3, step = 2> (x)",
+        f32(2, 8, 3),
+        operands="float[N, 8, 3] x",
+        result="float[N, 3, 3, 3] y",
+    ),
+    _node("UnfoldTensor <dim = 0, size = 2> (x)", f32(5, 4), result="float[M, 4, 2] y"),
+)
+def unfold_tensor(xp: Namespace, x: Tensor, *, dim: int = -1, size: int, step: int = 1) -> Tensor:
+    """Windows of an axis, `step` apart, which stands for their number; what stands in each is a last axis."""
+    axis = resolved(dim, xp.ndim(x))
+    count = int_op(xp, "floor_div", int_op(xp, "sub", xp.shape(x)[axis], size), step)
+    stop = int_op(xp, "mul", count, step)
+    places = [xp.slice(x, axis, k, int_op(xp, "add", stop, k + 1), step) for k in range(size)]
+    return xp.stack(places, xp.ndim(x))
