@@ -19,7 +19,16 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import (
+    classifier,
+    data,
+    fit,
+    quantity,
+    regressor,
+    target,
+    transformer,
+    unfitted,
+)
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, each_called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -311,3 +320,29 @@ def boost_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     enough = weights >= 0.5 * weights[:, -1][:, None]
     middle = np.argmax(enough, axis=1)[:, None]
     return np.take_along_axis(predictions, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]
+
+
+_BINS = "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper"
+_GAPS = np.array([[0.5, np.nan, 0, -np.inf], [np.inf, 1, np.nan, 2], [1e301, -1, 254, 0], [-3, 5, 1, -2]])
+
+
+def _of_categories() -> Any:
+    """Bins of two columns of numbers and two of categories."""
+    known = [None, np.array([0.0, 1, 4]), None, np.array([0.0, 2])]
+    return fit(_BINS, data(), is_categorical=[False, True, False, True], known_categories=known, n_bins=9)
+
+
+@lower(
+    "_BinMapper.transform",
+    cases(transformer, _BINS, {"n_bins": 8}, {}),
+    built(_of_categories, _GAPS, name="categories"),
+    built(lambda: fit(_BINS, np.round(data()), n_bins=32), _GAPS, name="few values"),
+)
+def bins(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The number of thresholds below the value; the last bin for NaN, and for negative categories."""
+    rows, numbered = doubles(op, x), []
+    for i, (thresholds, categorical) in enumerate(zip(model.bin_thresholds_, model.is_categorical_, strict=True)):
+        column = rows[:, i]
+        missing = np.isnan(column) | (column < 0) if categorical else np.isnan(column)
+        numbered.append(np.where(missing, model.missing_values_bin_idx_, np.searchsorted(thresholds, column)))
+    return np.stack(numbered, axis=1).astype(np.uint8)
