@@ -48,7 +48,7 @@ LACKING = {
     "MelWeightMatrix Multinomial RoiAlign Sinh",
     "FLOAT16": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
     "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
-    "BFLOAT16": "DequantizeLinear MelWeightMatrix QLinearMatMul QuantizeLinear SplitToSequence",
+    "BFLOAT16": "DequantizeLinear QLinearMatMul QuantizeLinear SplitToSequence",
     "UINT8": "Col2Im GridSample ImageDecoder SplitToSequence",
     "UINT16": "Col2Im GridSample SplitToSequence",
     "UINT32": "Col2Im GridSample SplitToSequence",
@@ -363,6 +363,13 @@ ROWS = [
         )
         for operator in ("Add", "Mul", "MatMul", "Less", "Pow")
     ],
+    (
+        "MelWeightMatrix-bfloat16",
+        lambda op, low, high: op.MelWeightMatrix(8, 64, 8192, low, high, output_datatype=int(ir.DataType.BFLOAT16)),
+        [np.asarray(20.0, F), np.asarray(4000.0, F)],
+        (17, 21, 23, 26),
+        0,
+    ),
     ("Conv-bfloat16", lambda op, x: op.Conv(x, KERNEL.astype(B16)), [IMAGE.astype(B16)], (22, 26), 2),
     *[
         (

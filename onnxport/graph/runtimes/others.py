@@ -252,6 +252,18 @@ def generated(wide: ir.DataType) -> Write:
     return write
 
 
+def mel_weights(op: OpBuilder, node: ir.Node) -> Written:
+    """MelWeightMatrix of float32, rounded."""
+    result = node.outputs[0].dtype
+    assert result is not None
+    narrow = [value is not None and value.dtype == _T.BFLOAT16 for value in node.inputs]
+    inputs = [op.cast(operand(node, i), _T.FLOAT) if cast else operand(node, i) for i, cast in enumerate(narrow)]
+    wide = _T.FLOAT if result == _T.BFLOAT16 else result
+    weights = again(op, node, inputs, output_datatype=int(wide))
+    assert isinstance(weights, ir.Value)
+    return op.cast(weights, result)
+
+
 _BITS = 24  # of float32's numbers below 1
 
 
@@ -414,5 +426,6 @@ OTHERS = (
         reason="onnxruntime 1.31 has no kernel from opset 22 on",
         opsets=range(22, 27),
     ),
+    Defect(("MelWeightMatrix",), mel_weights, "float32 and Cast", dtypes=frozenset({_T.BFLOAT16})),
     Defect(("EyeLike", *_RANDOM), generated(_T.FLOAT), "float32 and Cast", dtypes=frozenset({_T.FLOAT16, _T.BFLOAT16})),
 )
