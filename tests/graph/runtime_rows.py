@@ -300,6 +300,20 @@ ROWS = [
     ),
     ("Bernoulli", lambda op, x: op.Bernoulli(x), [np.asarray([[0, 1, 1, 0]], F)], (15, 21, 26), 0),
     ("MatMul-of-nothing", lambda op, x: op.MatMul(x, op.Transpose(x, perm=[1, 0])), [np.zeros((3, 0), F)], OPSETS, 0),
+    # Each of these ends the process where its row of the table is missing.
+    *[
+        (f"MatMul-of-no-rows-{name}-{kind.__name__}", build, [np.zeros((0, 4, 6), kind)], OPSETS, 0)
+        for kind in (F, D)
+        for name, build in {
+            "on the left": lambda op, x: op.MatMul(
+                op.Transpose(x, perm=[1, 0, 2]), op.const(np.ones((4, 6, 8)), x.dtype)
+            ),
+            "turned": lambda op, x: op.MatMul(op.const(np.ones((4, 5, 6)), x.dtype), op.Transpose(x, perm=[1, 2, 0])),
+            "scaled": lambda op, x: op.MatMul(
+                op.Mul(op.Transpose(x, perm=[1, 0, 2]), 0.5), op.const(np.ones((4, 6, 8)), x.dtype)
+            ),
+        }.items()
+    ],
     (
         "MaxUnpool",
         lambda op, x, places, shape: op.MaxUnpool(x, places, shape, kernel_shape=[2, 2], strides=[2, 2]),

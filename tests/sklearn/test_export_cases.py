@@ -46,9 +46,7 @@ def test_case(name, method, case, opset):
     if "Hist" in type(model).__name__ and opset < 21:
         rows = rows.astype(np.float32)
     request = Request(inputs=rows, methods=[method], target_opset=opset)
-    # trees that ask for categories have no form before opset 21
-    late = "Hist" in type(model).__name__ and model.is_categorical_ is not None
-    if (opset < 20 and late) or opset < case.min_opset:
+    if opset < case.min_opset:
         with pytest.raises(onnxport.UnsupportedOperator, match=r"ask for target_opset=21|needs opset 20"):
             export(model, request)
         return

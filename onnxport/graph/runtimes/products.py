@@ -96,8 +96,8 @@ def _node(
     return node_from(node, op_type, [value, axes], name=f"{node.name}/{op_type}.{index}", type=value.type, shape=shape)
 
 
-def _is_transposed(value: ir.Value | None) -> bool:
-    """Whether a value is a transposition, or what elements of one become, behind which onnxruntime moves it."""
+def _transposition(value: ir.Value | None) -> ir.Node | None:
+    """The transposition that a value is, or whose elements it becomes: onnxruntime moves it behind these."""
     values, seen = [value], 0
     while values and seen < _MOVED_PAST:
         seen += 1
@@ -106,9 +106,25 @@ def _is_transposed(value: ir.Value | None) -> bool:
         if node is None or node.domain:
             continue
         if node.op_type == "Transpose":
-            return True
+            return node
         if node.op_type in _ELEMENT_BY_ELEMENT:
             values.extend(node.inputs)
+    return None
+
+
+def _is_transposed(value: ir.Value | None) -> bool:
+    return _transposition(value) is not None
+
+
+def _merges_empty_rows(node: ir.Node) -> bool:
+    """Whether an operand's first axis becomes one of a matrix of each product, and may have no elements."""
+    for value in node.inputs:
+        turned = _transposition(value)
+        perm = () if turned is None else turned.attributes.get_ints("perm", ())
+        if turned is not None and len(perm) > 2 and 0 in perm[-2:]:
+            sizes = dims(turned.inputs[0])
+            if not sizes or not isinstance(sizes[0], int) or sizes[0] == 0:
+                return True
     return False
 
 
@@ -142,6 +158,10 @@ PRODUCTS = (
         dtypes=frozenset({ir.DataType.DOUBLE}),
         applies=lambda node: any(map(_is_transposed, node.inputs)),
         opsets=range(13, 25),
+    ),
+    _unmerged(
+        reason="onnxruntime before 1.32 merges them into a FusedMatMul, which ends the process on a batch of no rows",
+        applies=_merges_empty_rows,
     ),
     _unmerged(
         reason="onnxruntime's merged product gives what stands in memory where there is nothing to sum",

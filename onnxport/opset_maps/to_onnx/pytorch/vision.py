@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 import torch.nn.functional as F
 
@@ -20,6 +21,9 @@ Size = int | ir.Value
 _MODES = (("bilinear", "linear"), ("nearest", "nearest"), ("bicubic", "cubic"))
 _PADDING = ("zeros", "border", "reflection")
 _BEYOND = 1e4  # far outside of an image, whose sides are at -1 and 1
+_NOWHERE = np.array(
+    [[[[np.nan, 0.1], [0.2, np.nan], [np.nan, np.nan], [0.3, -0.4], [np.inf, 0.1], [0.2, -np.inf]]]], "f"
+)
 
 
 def _sampling_cases() -> Iterator[Case]:
@@ -32,8 +36,24 @@ def _sampling_cases() -> Iterator[Case]:
             min_opset=16,
             name=f"{mode}-{padding}-{corners}",
         )
+        yield case(
+            lambda x, g, o=options: F.grid_sample(x, g, **o),
+            f32(1, 3, 5, 6),
+            _NOWHERE,
+            min_opset=16,
+            name=f"{mode}-{padding}-{corners}-nowhere",
+        )
     volume = f32(2, 3, 4, 5, 6), f32(2, 2, 4, 3, 3)
     yield case(lambda x, g: F.grid_sample(x, g, align_corners=False), *volume, min_opset=20)
+    places = np.concatenate([_NOWHERE, _NOWHERE[..., :1]], -1)[None]
+    for mode in ("bilinear", "nearest"):
+        yield case(
+            lambda x, g, m=mode: F.grid_sample(x, g, mode=m, align_corners=False),
+            f32(1, 3, 4, 5, 6),
+            places,
+            min_opset=20,
+            name=f"volume-{mode}-nowhere",
+        )
 
 
 @aten.lower(
@@ -46,10 +66,18 @@ def grid_sampler(
     if rank(x) == 5 and op.opset < 20:
         raise UnsupportedOperator("aten::grid_sampler of volumes needs opset 20")
     mode = _MODES[interpolation_mode][op.opset >= 20]
-    if _PADDING[padding_mode] != "reflection":
-        # ONNX defines nothing for infinite coordinates, whose pixels have no number; all that lies beyond the image is alike
+    kind, padding = _MODES[interpolation_mode][0], _PADDING[padding_mode]
+    lost = None
+    if padding == "zeros" and (kind == "nearest" or rank(x) == 5):
+        grid = op.Where(op.IsNaN(grid), op.const(_BEYOND, grid.dtype), grid)
+    elif padding == "zeros" or kind == "bicubic":
+        # PyTorch weighs pixels there by the distance, NaN where a coordinate is NaN or infinite; ONNX says nothing of these
+        lost = op.Unsqueeze(op.reduce("ReduceSum", op.Mul(grid, 0.0), [-1], keepdims=False), op.axes(1))
+    if padding != "reflection":
+        # infinite coordinates have no number of a pixel; all that lies beyond the image is alike
         grid = op.Clip(grid, op.const(-_BEYOND, grid.dtype), op.const(_BEYOND, grid.dtype))
-    return op.GridSample(x, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(align_corners))
+    result = op.GridSample(x, grid, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+    return result if lost is None else op.Add(result, lost)
 
 
 @aten.lower("aten::pixel_shuffle", cases=[case(lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 3, 4), dynamic=True)])
