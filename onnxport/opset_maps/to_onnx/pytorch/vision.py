@@ -71,7 +71,7 @@ def grid_sampler(
     if padding == "zeros" and (kind == "nearest" or rank(x) == 5):
         grid = op.Where(op.IsNaN(grid), op.const(_BEYOND, grid.dtype), grid)
     elif padding == "zeros" or kind == "bicubic":
-        # PyTorch weighs pixels there by the distance, NaN where a coordinate is NaN or infinite; ONNX says nothing of these
+        # PyTorch weighs pixels there by the distance, NaN where a coordinate is NaN or infinite; ONNX defines nothing there
         lost = op.Unsqueeze(op.reduce("ReduceSum", op.Mul(grid, 0.0), [-1], keepdims=False), op.axes(1))
     if padding != "reflection":
         # infinite coordinates have no number of a pixel; all that lies beyond the image is alike
