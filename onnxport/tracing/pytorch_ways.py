@@ -52,7 +52,7 @@ def branched(export: Export) -> tuple[ExportedProgram, tuple[str, ...]]:
         Exception: what tracing raises, or NoJoin.
     """
     ways = _every(export)
-    if len(ways) == 1:
+    if not any(way.answers for way in ways):
         raise NoJoin("the model asks for nothing")
     _take_apart(ways)
     first = ways[0]

@@ -113,6 +113,27 @@ class Checked(torch.nn.Module):
         return x[:1] if x.sum() > 0 else x
 
 
+class Guarded(torch.nn.Module):
+    """Asks for nothing but whether to raise an error."""
+
+    def forward(self, x):
+        if not torch.isfinite(x).all():
+            raise ValueError(f"not finite: {x}")
+        return x * 2
+
+
+class Padded(torch.nn.Module):
+    """Asserts what its own padding has kept, in a call of its own, each time."""
+
+    def pad(self, x):
+        wide = torch.nn.functional.pad(x, (1, 1))
+        assert (wide[..., 1:-1] == x).all()
+        return wide
+
+    def forward(self, x):
+        return self.pad(self.pad(x) * 2)
+
+
 class Ranks(torch.nn.Module):
     def forward(self, x):
         return x.sum(1) if x.sum() > 0 else x
@@ -320,6 +341,15 @@ def test_inputs_are_searched_that_take_the_other_way():
 def test_ways_that_end_otherwise_are_refused(kind):
     with pytest.raises(TracingError):
         onnxport.convert(kind().eval(), inputs=(_X,))
+
+
+@pytest.mark.parametrize("kind", [Guarded, Padded])
+def test_a_model_that_asks_for_an_error_alone_converts(kind):
+    made = onnxport.convert(kind().eval(), inputs=(_X,))
+    assert made.report.passed
+    torch.testing.assert_close(torch.as_tensor(made(_X.numpy())), kind()(_X))
+    asked = [note for note in made.report.notes if "asks for a tensor's value" in note]
+    assert kind is Padded or ["leads to an error" in note for note in asked] == [True]
 
 
 def test_the_report_tells_errors_from_branches():
