@@ -22,10 +22,11 @@ from onnxport.graph.provenance import relative_path
 from onnxport.tracing.pytorch_answers import place_of_ask
 from onnxport.tracing.pytorch_reasons import OWN
 
-_ASKS = frozenset("__bool__ is_nonzero item".split())
+_ASKS = frozenset("__bool__ is_nonzero item _assert".split())
 _MARK = "onnxport asks at "
 _MOST = 512  # questions of one trace
 _SIZES = 1 << 12  # that depend on values, between two questions
+_ASSERTS = torch._assert.__code__  # asks and raises for the function that calls it
 _MARKER = torch.ops.aten._assert_async.msg
 
 
@@ -84,7 +85,10 @@ class answered(TorchFunctionMode):
                 self._note()
             return func(*args, **(kwargs or {}))
         truth = asked.reshape(()) if asked.dtype is torch.bool else asked.reshape(()) != 0
-        return self._answer(truth, str(place_of_ask(name)))
+        answer = self._answer(truth, str(place_of_ask(name)))
+        if func is torch._assert and not answer:
+            raise AssertionError(*args[1:])
+        return answer
 
     def _answer(self, truth: torch.Tensor, place: str) -> bool:
         _MARKER(truth, f"{_MARK}{place}")
@@ -104,7 +108,7 @@ class answered(TorchFunctionMode):
         What is raised further on may be for a reason that holds in a trace alone. What the message computes does not count.
         """
         trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
+        while trace is not None and trace.tb_next is not None and trace.tb_next.tb_frame.f_code is not _ASSERTS:
             trace = trace.tb_next
         if trace is None or trace.tb_frame is not self._frame:
             return False

@@ -122,6 +122,15 @@ class Guarded(torch.nn.Module):
         return x * 2
 
 
+class Asserted(torch.nn.Module):
+    """Asserts by torch's own function."""
+
+    def forward(self, x):
+        torch._assert(x.shape[-1] == 4, "columns")
+        torch._assert((x.abs() < 1e9).all(), "too large")
+        return x * 2
+
+
 class Padded(torch.nn.Module):
     """Asserts what its own padding has kept, in a call of its own, each time."""
 
@@ -343,7 +352,7 @@ def test_ways_that_end_otherwise_are_refused(kind):
         onnxport.convert(kind().eval(), inputs=(_X,))
 
 
-@pytest.mark.parametrize("kind", [Guarded, Padded])
+@pytest.mark.parametrize("kind", [Guarded, Asserted, Padded])
 def test_a_model_that_asks_for_an_error_alone_converts(kind):
     made = onnxport.convert(kind().eval(), inputs=(_X,))
     assert made.report.passed
