@@ -27,7 +27,7 @@ from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_detection import without_counting
 from onnxport.tracing.pytorch_draws import repeated_draws
 from onnxport.tracing.pytorch_hits import check_idle, hits_of_all
-from onnxport.tracing.pytorch_hooks import hooked, modes_for, no_fastpath
+from onnxport.tracing.pytorch_hooks import calls_may_fail, hooked, modes_for, no_fastpath
 from onnxport.tracing.pytorch_inputs import Call
 from onnxport.tracing.pytorch_questions import answered
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
@@ -157,7 +157,7 @@ def _program(
 ) -> ExportedProgram:
     # Dynamo's graph is asked for what writing its code leaves behind.
     without = nullcontext() if strict else _unwritten()
-    with quiet(), without, ExitStack() as stack:
+    with quiet(), without, calls_may_fail(), ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None

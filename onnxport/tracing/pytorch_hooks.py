@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
+from torch.fx import Tracer
 from torch.overrides import TorchFunctionMode
 
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
@@ -64,3 +66,27 @@ def no_fastpath() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def calls_may_fail() -> Iterator[None]:
+    """While it is active, a trace goes on where a model catches an error of a layer that it calls, as duck typing does.
+
+    torch leaves such a layer among those that are being called.
+    """
+    call_module = Tracer.call_module
+
+    def call(self: Tracer, m: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        depth = len(self.module_stack)
+        try:
+            return call_module(self, m, forward, args, kwargs)
+        except Exception:
+            while len(self.module_stack) > depth:
+                self.module_stack.popitem()
+            raise
+
+    Tracer.call_module = call
+    try:
+        yield
+    finally:
+        Tracer.call_module = call_module

@@ -336,3 +336,26 @@ def test_remembered_arithmetic_gives_the_program_that_torch_gives(module, args, 
     with pytorch_export.arithmetic_remembered():
         some = results()
     assert some == results()
+
+
+class DuckTyped(torch.nn.Module):
+    """Calls each layer with what some of them do not take."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            try:
+                x = layer(x, lengths=None)
+            except TypeError:
+                x = layer(x)
+        return x
+
+
+def test_a_model_may_catch_the_errors_of_its_layers():
+    torch.manual_seed(0)
+    converted = onnxport.convert(DuckTyped().eval(), inputs=(torch.randn(2, 4),))
+    assert converted.report.passed
+    assert [node.name.split("/")[0] for node in converted.proto.graph.node] == ["layers.0", "layers.1", "layers.2"]
