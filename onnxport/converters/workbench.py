@@ -218,7 +218,7 @@ def read_sizes(model: OnnxModel, words: Mapping[str, str]) -> dict[str, dict[int
             places = [(key, at, size) for at, size in enumerate(dims)]
         elif key in symbols:
             places = [(own, at, text) for own, at in symbols[key]]
-        elif name in inputs and axis.lstrip("-").isdigit():
+        elif name in inputs and axis.lstrip("-").isdecimal():
             places = [(name, int(axis), text)]
         else:
             known = f"inputs {', '.join(inputs)}; dimensions {', '.join(symbols) or 'none'}"

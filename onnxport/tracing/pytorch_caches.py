@@ -262,4 +262,4 @@ def of_cache(name: str, axes: Mapping[int, Any], rank: int) -> dict[int, Any]:
 
 def _place(path: tuple[str, ...]) -> tuple[Any, ...]:
     """The order of the children: layer by layer, as they stand in each."""
-    return (int(path[0]),) if path and path[0].isdigit() else (sys.maxsize,)
+    return (int(path[0]),) if path and path[0].isdecimal() else (sys.maxsize,)

@@ -166,3 +166,42 @@ def test_weights_of_two_branches_under_one_name_are_two(target):
             case _:
                 found = net([x, condition])
         np.testing.assert_array_equal(np.asarray(found), x * np.float32(factors))
+
+
+CONTRADICTIONS = [
+    (
+        """g (bool c, float[n] x) => (float[n] y)
+        { y = If (c) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => () { }> }""",
+        "branches of 1 and 0 outputs",
+    ),
+    ("g (float[3, 4, 5] x, int64[1] t) => (float[a, b, c] y) { y = Tile(x, t) }", "1 repeats of a tensor of 3 axes"),
+    ("g (float[2, 2] x, int64[17179869184] axes) => (float[a, b] y) { y = ReduceSum(x, axes) }", ""),
+]
+
+
+@pytest.mark.parametrize("text, message", CONTRADICTIONS)
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("pytorch", marks=pytest.mark.pytorch),
+        pytest.param("tensorflow", marks=pytest.mark.tensorflow),
+    ],
+)
+def test_operands_that_contradict_each_other_are_refused(target, text, message):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 18]> ' + text)
+    with pytest.raises(onnxport.OnnxportError) as refused:
+        onnxport.convert(model, to=target)
+    assert message in str(refused.value)
+    assert "defect of onnxport" not in str(refused.value)
+
+
+@pytest.mark.pytorch
+def test_a_dimension_may_be_named_by_any_digit():
+    """Python's int() takes few of what str.isdigit() does."""
+    import torch
+
+    net = torch.nn.Linear(3, 2).eval()
+    x = torch.zeros(4, 3)
+    for name in ("\u00b2", "12"):
+        converted = onnxport.convert(net, inputs=(x,), dynamic_shapes={"input": {0: name}})
+        assert converted.proto.graph.output[0].type.tensor_type.shape.dim[0].dim_param == name

@@ -27,7 +27,7 @@ class Types:
 
     def __init__(self, symbols: Mapping[str, str], sums: Mapping[Any, Any]) -> None:
         self._symbols, self._sums = symbols, sums
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[Any, int | str] = {}
 
     def expected(self, value: Any) -> Expected | None:
         """Type and shape of what torch traced."""
@@ -51,12 +51,12 @@ class Types:
         if type(size) is int:
             return size
         expression = size.node.expr
-        text = self._texts.get(expression)
-        if text is None:
+        known = self._texts.get(expression)
+        if known is None:
             whole = expression.xreplace(self._sums) if self._sums else expression
             text = re.sub(r"\b[su]\d+\b", lambda match: self._symbols.get(match[0], match[0]), str(whole))
-            self._texts[expression] = text
-        return int(text) if text.isdigit() else text
+            self._texts[expression] = known = int(whole) if whole.is_Integer else text
+        return known
 
 
 def stored(expected: Expected) -> tuple[ir.DataType, tuple[Any, ...] | None]:

@@ -159,7 +159,7 @@ def _asks_for_numbers(node: ir.Node) -> bool:
     if node.domain or node.op_type != "If" or len(node.outputs) != 1:
         return False
     direct, longer = (node.attributes[name].as_graph() for name in ("then_branch", "else_branch"))
-    if longer.initializers or longer.outputs[0].producer() not in list(longer):
+    if longer.initializers or len(longer.outputs) != 1 or longer.outputs[0].producer() not in list(longer):
         return False
     kinds = [item.op_type for item in longer]
     if [kind for kind in kinds if kind not in ("Reshape", "Pad", "MaxPool")] != ["GreaterOrEqual", "Where"]:

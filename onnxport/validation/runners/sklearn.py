@@ -270,7 +270,7 @@ def behind(estimator: BaseEstimator, name: str) -> Output | None:
     elif name != "predict_std" and not hasattr(estimator, name):
         stem, _, last = name.rpartition("_")
         stem = "predict_proba" if stem == "probabilities" else stem
-        method, index = _SEVERAL.get(name, (stem, int(last)) if last.isdigit() else ("", None))
+        method, index = _SEVERAL.get(name, (stem, int(last)) if last.isdecimal() else ("", None))
     known = hasattr(estimator, "predict" if method == "predict_std" else method)
     return Output(name, method, index) if known else None
 

@@ -21,10 +21,21 @@ from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, fr
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced, holds_traced, leaves
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
-from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    Array,
+    Host,
+    Int,
+    IntOp,
+    InvalidOperand,
+    Law,
+    UnknownUntilRun,
+    host_array,
+    known,
+)
 
 _INT_OPS: dict[str, Callable[..., Any]] = {**INT_OPS, "min": torch.sym_min, "max": torch.sym_max}
 # Integers that are held in a wider type.
+_MOST_SIZES = 1 << 16  # of one operand: each is a value of the trace
 _NARROW = element_types("INT4 INT2 UINT4 UINT2 UINT16 UINT32")
 # Signed types with the bits of those that are held in a wider one.
 _SAME_BITS = {ir.DataType.UINT16: torch.int16, ir.DataType.UINT32: torch.int32}
@@ -157,8 +168,11 @@ class TorchTensorFamily(Namespace):
         if isinstance(x, Traced):
             if self.ndim(x) == 0:
                 return host_array(self.call(torch.Tensor.item, x))
-            if self.ndim(x) != 1 or not known(self.shape(x)[0]):
+            length = self.shape(x)[0] if self.ndim(x) == 1 else None
+            if not known(length):
                 raise UnknownUntilRun("a list of sizes whose length is known only when the model runs")
+            if length > _MOST_SIZES:
+                raise InvalidOperand(f"a list of {length} sizes")
             return host_array(self.call(functions.numbers, x))
         if isinstance(x, np.ndarray):
             return x

@@ -10,13 +10,16 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body, Iteration
-from onnxport.opset_maps.from_onnx.values import Axes, Host, Number, Tensor, host_array
+from onnxport.opset_maps.from_onnx.values import Axes, Host, InvalidOperand, Number, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
 
 
 @onnx.op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(xp: Namespace, condition: Number, *, then_branch: Body, else_branch: Body) -> Any:
     """The outputs of one branch; of the only one that can be taken where the condition is known."""
+    counts = len(then_branch.outputs), len(else_branch.outputs)
+    if counts[0] != counts[1]:
+        raise InvalidOperand(f"branches of {counts[0]} and {counts[1]} outputs")
     if isinstance(condition, (bool, int, float)):
         return (then_branch if condition else else_branch)()
     return xp.cond(condition, then_branch, else_branch)

@@ -131,7 +131,10 @@ def tile(xp: Namespace, x: Tensor, repeats: Host, axis: Host | None = None) -> T
     if axis is not None:
         rank, chosen = xp.ndim(x), number(scalar(axis))
         return xp.tile(x, [scalar(repeats) if i == chosen else 1 for i in range(rank)])
-    return xp.tile(x, sizes(repeats))
+    times = sizes(repeats)
+    if len(times) != xp.ndim(x):
+        raise InvalidOperand(f"{len(times)} repeats of a tensor of {xp.ndim(x)} axes")
+    return xp.tile(x, times)
 
 
 @onnx.op("Slice", versions=(1, 10, 11, 13))
