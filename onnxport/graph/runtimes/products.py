@@ -117,7 +117,12 @@ def _is_transposed(value: ir.Value | None) -> bool:
 
 
 def _merges_empty_rows(node: ir.Node) -> bool:
-    """Whether an operand's first axis becomes one of a matrix of each product, and may have no elements."""
+    """Whether an operand's first axis becomes one of a matrix of each product, and may have no elements.
+
+    By a single matrix onnxruntime merges no such transposition.
+    """
+    if any(len(sizes) < 3 for sizes in map(dims, node.inputs) if sizes is not None):
+        return False
     for value in node.inputs:
         turned = _transposition(value)
         perm = () if turned is None else turned.attributes.get_ints("perm", ())
